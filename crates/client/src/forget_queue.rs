@@ -1,13 +1,9 @@
-//! Queue of orphans that are neither looked up nor open here any more; the client sends them to the server in batches.
+//! Queue of orphans that are neither looked up nor open here any more; the client sends them to the server in batches (`lookups`).
 
-use crate::limits::{FORGET_BATCH, FORGET_DELAY};
+use crate::limits::FORGET_BATCH;
 use crate::lookup_counts::ForgottenOrphan;
-use crate::reply;
-use crate::service::Client;
-use gupfs_proto::meta::MetaOp;
-use gupfs_proto::{Caller, FsError, InodeId};
+use gupfs_proto::InodeId;
 use parking_lot::Mutex;
-use std::sync::Arc;
 
 #[derive(Default)]
 pub struct ForgetQueue(Mutex<QueuedForgets>);
@@ -20,79 +16,58 @@ struct QueuedForgets {
 }
 
 impl ForgetQueue {
+    /// Returns whether the caller must schedule a task that sends them.
+    #[must_use]
+    pub fn add(&self, forgotten: impl IntoIterator<Item = ForgottenOrphan>) -> bool {
+        let mut queue = self.0.lock();
+        queue
+            .inodes
+            .extend(forgotten.into_iter().map(|forgotten| forgotten.0));
+        let schedules = !queue.inodes.is_empty() && !queue.send_is_scheduled;
+        queue.send_is_scheduled |= schedules;
+        schedules
+    }
+
+    /// The scheduled task begins to send: what is added from here on needs another.
+    pub fn start_send(&self) {
+        self.0.lock().send_is_scheduled = false;
+    }
+
+    /// At most one batch; empty when nothing is queued.
+    pub fn take_batch(&self) -> Vec<InodeId> {
+        let mut queue = self.0.lock();
+        let take = queue.inodes.len().min(FORGET_BATCH);
+        queue.inodes.drain(..take).collect()
+    }
+
+    /// The server did not take this batch.
+    pub fn put_back(&self, batch: Vec<InodeId>) {
+        self.0.lock().inodes.extend(batch);
+    }
+
     /// The session has ended, and the server gives up its orphans with it.
     pub fn clear(&self) {
         self.0.lock().inodes.clear();
     }
 }
 
-impl Client {
-    /// The kernel (or another user of this library) drops lookups of inodes.
-    pub fn forget(self: &Arc<Self>, given_back: impl IntoIterator<Item = (InodeId, u64)>) {
-        let forgotten: Vec<ForgottenOrphan> = {
-            let mut lookup_counts = self.lookup_counts.lock();
-            let verdicts = given_back
-                .into_iter()
-                .map(|(ino, count)| lookup_counts.forget(ino, count));
-            verdicts.flatten().collect()
-        };
-        self.queue_forgets(forgotten);
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Adds one lookup for each of these inodes: entries of `readdir` with attributes that the caller has passed on.
-    pub fn add_lookups(&self, inodes: impl IntoIterator<Item = InodeId>) {
-        let mut lookup_counts = self.lookup_counts.lock();
-        inodes
-            .into_iter()
-            .for_each(|ino| lookup_counts.add_lookup(ino));
-    }
-
-    /// Queues forgotten orphans, and schedules their sending.
-    pub(crate) fn queue_forgets(
-        self: &Arc<Self>,
-        forgotten: impl IntoIterator<Item = ForgottenOrphan>,
-    ) {
-        let start = {
-            let mut queue = self.forget_queue.0.lock();
-            queue
-                .inodes
-                .extend(forgotten.into_iter().map(|forgotten| forgotten.0));
-            let start = !queue.inodes.is_empty() && !queue.send_is_scheduled;
-            queue.send_is_scheduled |= start;
-            start
-        };
-        if start {
-            let client = self.clone();
-            self.platform.tasks.spawn("send forgotten inodes", async move {
-                client.platform.clock.sleep(FORGET_DELAY).await;
-                client.forget_queue.0.lock().send_is_scheduled = false;
-                if let Err(error) = client.send_forgets().await {
-                    tracing::warn!(%error, "the metadata server did not take the list of forgotten removed files; the client sends it again with the next one");
-                }
-            });
-        }
-    }
-
-    /// Sends all that is queued; a batch that the server refuses stays queued.
-    pub(crate) async fn send_forgets(&self) -> Result<(), FsError> {
-        loop {
-            let batch: Vec<InodeId> = {
-                let mut queue = self.forget_queue.0.lock();
-                let take = queue.inodes.len().min(FORGET_BATCH);
-                queue.inodes.drain(..take).collect()
-            };
-            if batch.is_empty() {
-                return Ok(());
-            }
-            self.inodes.closed_unsynced.lock().forget_files(&batch);
-            let op = MetaOp::Forget {
-                inodes: batch.clone(),
-            };
-            let sent = self.call_mds(&Caller::root(), op).await;
-            if let Err(error) = sent.and_then(|reply| reply::done("forgotten", reply)) {
-                self.forget_queue.0.lock().inodes.extend(batch);
-                return Err(error);
-            }
-        }
+    #[test]
+    fn one_task_at_a_time_is_scheduled_and_a_refused_batch_stays_queued() {
+        let queue = ForgetQueue::default();
+        assert!(!queue.add([]));
+        assert!(queue.add([ForgottenOrphan(InodeId(3))]));
+        assert!(!queue.add([ForgottenOrphan(InodeId(4))]));
+        queue.start_send();
+        let batch = queue.take_batch();
+        assert_eq!(batch, [InodeId(3), InodeId(4)]);
+        assert!(queue.take_batch().is_empty());
+        queue.put_back(batch);
+        assert!(queue.add([]), "the batch that was put back is queued");
+        queue.clear();
+        assert!(queue.take_batch().is_empty());
     }
 }

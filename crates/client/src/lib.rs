@@ -5,6 +5,16 @@
 //! Never  speaks FUSE or errno, resolves a path, checks permissions.
 //! Enter  at `Client::connect`.
 //!
+//! ## Parts
+//!
+//! `Client` composes them; each reaches only the parts that it is made of.
+//!
+//! - `MdsSession` sends one operation of the metadata server and returns its reply; `OstCalls` does the same for an OST.
+//! - `InodeTable` and `OpenFileTable` have the state of inodes that are open or have a write lease here; they call no server.
+//! - `Files`: `FileIo` reads and writes, `FileLeases` exchanges an inode's state with the metadata server, `FileSync` syncs, all
+//!   over `ObjectIo`, the calls about one inode's objects. `Opens` opens and releases files.
+//! - `Namespace` has names and attributes, `Locks` the locks of programs, `Lookups` what the kernel knows, `Space` statfs.
+//!
 //! ## Tour
 //!
 //! Each call names an inode and carries the credentials of the calling process.
@@ -41,42 +51,39 @@
 //! - **Access times** follow `SessionOptions::atime`. For a file without a write lease the client sends the access time at the
 //!   last close, with a `SetAttr` that carries the unchanged ctime; it does the same for listed directories and symbolic links.
 
-mod callback;
-mod capabilities;
+mod client;
 mod file;
 mod forget_queue;
+mod inodes;
 mod join;
 pub mod limits;
+mod lock_table;
 mod locks;
 mod lookup_counts;
+mod lookups;
 mod mds_connection;
 mod metrics;
 mod names;
+mod open_dirs;
 mod options;
+mod osts;
 mod pending_calls;
-mod pending_opens;
-mod range_locks;
-mod reconnect;
-mod replay_log;
 mod reply;
-mod request;
 mod route;
-mod service;
+mod server_call;
 mod session;
-mod slots;
+mod space;
 mod status;
-mod verify;
 
-pub use file::{
-    AllocateMode, Durability, OpenFile, OpenFileFlags, OpenedFile, ReadOptions, SeekTo, WriteDone,
-    WriteOptions,
-};
+pub use client::Client;
+pub use file::{AllocateMode, OpenedFile, ReadOptions, SeekTo, WriteDone, WriteOptions};
+pub use inodes::{Durability, OpenFile, OpenFileFlags};
 pub use locks::LockSpec;
 pub use mds_connection::{ClientCallbacks, renew_after_reconnect};
 pub use metrics::{ClientCounts, Observer};
-pub use names::{DirListing, EntryName, FileSystemSpace, ListedEntry, TargetSpace};
+pub use names::{DirListing, EntryName, ListedEntry};
 pub use options::{AtimeMode, SessionOptions};
-pub use pending_calls::{CalledServer, ServerCall};
 pub use route::{ClusterPeer, MdsPeer, OstPeer, Route};
-pub use service::Client;
+pub use server_call::{CalledServer, ServerCall};
+pub use space::{FileSystemSpace, TargetSpace};
 pub use status::{ClientStatus, FileStatus, PendingCallStatus};

@@ -1,5 +1,6 @@
 //! Every bound of this crate with its reason.
 
+use gupfs_proto::ByteCount;
 use gupfs_proto::limits::{BACKGROUND_BATCH, CHECKSUM_BLOCK, PAYLOAD_MAX, SLOTS};
 use std::time::Duration;
 
@@ -16,9 +17,10 @@ pub const CLOSED_UNSYNCED_MAX: usize = 16_384;
 
 /// Bytes of one message to a target on another host: while the target processes one message, the next is in transit and the
 /// client checks the one before. Large enough that the cost per message is small.
-pub const REMOTE_MESSAGE_MAX: u64 = 256 << 10;
+pub const REMOTE_MESSAGE_MAX: ByteCount = ByteCount::kib(256);
 const _: () = assert!(
-    REMOTE_MESSAGE_MAX.is_multiple_of(CHECKSUM_BLOCK) && REMOTE_MESSAGE_MAX <= PAYLOAD_MAX.get()
+    REMOTE_MESSAGE_MAX.get().is_multiple_of(CHECKSUM_BLOCK)
+        && REMOTE_MESSAGE_MAX.get() <= PAYLOAD_MAX.get()
 );
 
 /// Bytes of a write that the client appends to the inline data when it moves that data to an object: one message instead of
@@ -48,8 +50,8 @@ pub const CAPABILITY_RETRY_PAUSE: Duration = Duration::from_millis(100);
 pub const SESSION_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Bytes that `copy_range` moves at a time: large enough that round trips do not dominate, small enough to hold in memory.
-pub const COPY_STEP: u64 = 1 << 20;
-const _: () = assert!(COPY_STEP <= PAYLOAD_MAX.get());
+pub const COPY_STEP: ByteCount = ByteCount::mib(1);
+const _: () = assert!(COPY_STEP.get() <= PAYLOAD_MAX.get());
 
 /// Files that `sync_all` syncs concurrently: enough to keep disks busy, few enough to leave capacity to other clients.
 pub const SYNC_FILES_MAX: usize = 16;

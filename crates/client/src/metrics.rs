@@ -1,6 +1,6 @@
 //! Counters of the client, and an observer that receives every call.
 
-use crate::pending_calls::ServerCall;
+use crate::server_call::ServerCall;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -204,6 +204,9 @@ impl Route {
     }
 
     /// Every target.
+    ///
+    /// # Errors
+    /// The metadata server's, when the map must be fetched.
     pub async fn all(&self, newest: MapEpoch) -> Result<Vec<OstId>, FsError> {
         if let Some(map_source) = &self.map_source {
             let epoch = self.osts.read().epoch;

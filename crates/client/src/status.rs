@@ -1,7 +1,7 @@
 //! The client's status report.
 
 use crate::metrics::ClientCounts;
-use crate::pending_calls::{CalledServer, ServerCall};
+use crate::server_call::{CalledServer, ServerCall};
 use gupfs_platform::BootTime;
 use serde::Serialize;
 
@@ -76,5 +76,24 @@ impl PendingCallStatus {
             ino: call.ino.map(|ino| format!("{:x}", ino.0)),
             for_ms: now.since(call.since).as_millis() as u64,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gupfs_proto::{InodeId, OstId};
+
+    #[test]
+    fn a_pending_call_shows_its_server_and_its_age() {
+        let call = ServerCall {
+            server: CalledServer::Ost(OstId(2)),
+            operation: "write",
+            ino: Some(InodeId(0x5a)),
+            since: BootTime(1_000_000),
+        };
+        let status = PendingCallStatus::of(&call, BootTime(3_000_000));
+        assert_eq!((status.for_ms, status.server.as_str()), (2, "ost2"));
+        assert_eq!(status.ino.as_deref(), Some("5a"));
     }
 }

@@ -1,14 +1,14 @@
 //! copy_file_range(2): the client copies the bytes, without the kernel and the program.
 
-use super::open_file::OpenFile;
+use super::FileIo;
 use super::read::ReadOptions;
 use super::write::WriteOptions;
+use crate::inodes::OpenFile;
 use crate::limits::COPY_STEP;
-use crate::service::Client;
-use gupfs_proto::FsError;
 use gupfs_proto::meta::{AccessMode, WritePosition};
+use gupfs_proto::{ByteCount, FileOffset, FsError};
 
-impl Client {
+impl FileIo {
     /// Copies up to `len` bytes, at most to the end of `from`, and returns how many. An error after the first byte makes the copy
     /// short.
     ///
@@ -16,25 +16,26 @@ impl Client {
     /// `Invalid` when the ranges overlap in one file, as copy_file_range(2) requires.
     pub async fn copy_range(
         &self,
-        from: (&OpenFile, u64),
-        to: (&OpenFile, u64),
-        len: u64,
+        from: (&OpenFile, FileOffset),
+        to: (&OpenFile, FileOffset),
+        len: ByteCount,
         options: WriteOptions,
-    ) -> Result<u64, FsError> {
+    ) -> Result<ByteCount, FsError> {
         let ((source, read_at), (target, write_at)) = (from, to);
         if !source.access().contains(AccessMode::READ)
             || !target.access().contains(AccessMode::WRITE)
         {
             return Err(FsError::Denied);
         }
-        self.check_session(source)?;
-        if source.ino() == target.ino() && read_at.abs_diff(write_at) < len {
+        self.mds.check_opened_in(source.session())?;
+        if source.ino() == target.ino() && read_at.0.abs_diff(write_at.0) < len.0 {
             return Err(FsError::Invalid);
         }
-        self.load(&source.inode).await?;
+        self.leases.load(&source.inode).await?;
         // Bytes that the copy itself appends are not copied again.
-        let len = len.min(source.inode.state().size.saturating_sub(read_at));
-        let mut copied = 0;
+        let end = source.inode.state().end_of_file();
+        let len = len.min(end.max(read_at) - read_at);
+        let mut copied = ByteCount(0);
         while copied < len {
             match self
                 .copy_step(
@@ -47,11 +48,11 @@ impl Client {
                 )
                 .await
             {
-                Ok(0) => break,
+                Ok(ByteCount(0)) => break,
                 Ok(step) => copied += step,
-                Err(error) if copied == 0 => return Err(error),
+                Err(error) if copied == ByteCount(0) => return Err(error),
                 Err(error) => {
-                    tracing::debug!(%error, copied, "the copy is short");
+                    tracing::debug!(%error, %copied, "the copy is short");
                     break;
                 }
             }
@@ -62,21 +63,21 @@ impl Client {
     async fn copy_step(
         &self,
         source: &OpenFile,
-        read_at: u64,
+        read_at: FileOffset,
         target: &OpenFile,
-        write_at: u64,
-        len: u64,
+        write_at: FileOffset,
+        len: ByteCount,
         options: WriteOptions,
-    ) -> Result<u64, FsError> {
+    ) -> Result<ByteCount, FsError> {
         let segments = self
             .read(source, read_at, len.min(COPY_STEP), ReadOptions::default())
             .await?;
-        let mut copied = 0;
+        let mut copied = ByteCount(0);
         for segment in segments {
             let len = segment.len() as u64;
-            let at = WritePosition::Offset(write_at + copied);
+            let at = WritePosition::Offset((write_at + copied).0);
             let done = self.write(target, at, segment, options).await?;
-            copied += done.written;
+            copied += ByteCount(done.written);
             if done.written < len {
                 break;
             }

@@ -1,38 +1,98 @@
 //! # file: data of regular files
 //!
-//! Owns   open files, write leases, where reads and writes go, which objects are synced.
+//! Owns   where reads and writes go (`FileIo`), write leases and attribute reports (`leases`), calls about objects (`objects`),
+//!        opening and releasing (`Opens`), syncing (`FileSync`).
 //! Never  looks up a name; checks permissions (the metadata server does, when a file is opened).
-//! Enter  at `Client::open`, `Client::read`, `Client::write`, `Client::fsync`, `Client::release`.
+//! Enter  at `Opens::open`, `FileIo::read`, `FileIo::write`, `FileSync::fsync`, `Opens::release`.
 
 mod allocate;
-mod attr_report;
-mod callback;
-mod chunks;
-mod closed_unsynced;
 mod copy;
-mod flags;
-mod inline;
-mod inode_state;
-pub(crate) mod inode_table;
-mod object_calls;
-mod object_state;
-mod open;
-mod open_file;
+mod leases;
+mod objects;
+mod opens;
 mod read;
 mod read_shared;
-mod release;
 mod seek;
 mod sync;
-mod truncate;
 mod write;
-mod write_lease;
-mod writeback_errors;
 
 pub use allocate::AllocateMode;
-pub use open::OpenedFile;
-pub use open_file::{Durability, OpenFile, OpenFileFlags};
+pub use leases::FileLeases;
+pub use objects::SeekTo;
+pub use opens::{OpenedFile, Opens};
 pub use read::ReadOptions;
-pub use seek::SeekTo;
+pub use sync::FileSync;
 pub use write::{WriteDone, WriteOptions};
 
-pub(crate) use open_file::OpenFileTable;
+use crate::inodes::{ClosedUnsynced, InodeTable};
+use crate::metrics::Counters;
+use crate::options::AtimeMode;
+use crate::osts::OstCalls;
+use crate::session::MdsSession;
+use gupfs_platform::{Clock, Platform};
+use objects::ObjectIo;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The handles to files' data, composed.
+pub struct Files {
+    pub io: FileIo,
+    pub leases: Arc<FileLeases>,
+    pub sync: Arc<FileSync>,
+}
+
+impl Files {
+    pub fn new(
+        mds: &Arc<MdsSession>,
+        osts: &Arc<OstCalls>,
+        inodes: &Arc<InodeTable>,
+        closed_unsynced: &Arc<Mutex<ClosedUnsynced>>,
+        counters: &Arc<Counters>,
+        platform: &Platform,
+        atime: AtimeMode,
+    ) -> Files {
+        let clock = &platform.clock;
+        let objects = ObjectIo::new(
+            osts.clone(),
+            closed_unsynced.clone(),
+            clock.clone(),
+            counters.clone(),
+        );
+        let leases = FileLeases::new(
+            mds.clone(),
+            inodes.clone(),
+            objects.clone(),
+            clock.clone(),
+            counters.clone(),
+        );
+        let sync = FileSync::new(
+            mds.clone(),
+            inodes.clone(),
+            leases.clone(),
+            objects.clone(),
+            platform.tasks.clone(),
+            counters.clone(),
+        );
+        let io = FileIo {
+            mds: mds.clone(),
+            leases: leases.clone(),
+            objects,
+            sync: sync.clone(),
+            clock: clock.clone(),
+            atime,
+            counters: counters.clone(),
+        };
+        Files { io, leases, sync }
+    }
+}
+
+/// Reads and writes of open files.
+pub struct FileIo {
+    mds: Arc<MdsSession>,
+    leases: Arc<FileLeases>,
+    objects: Arc<ObjectIo>,
+    sync: Arc<FileSync>,
+    clock: Clock,
+    atime: AtimeMode,
+    counters: Arc<Counters>,
+}

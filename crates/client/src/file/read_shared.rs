@@ -3,32 +3,28 @@
 //! Answered writes of other clients are in the objects; the metadata server knows the file's size and whether it has objects at
 //! all. So if every byte of the range exists as before, the client reads from the OSTs alone.
 
-use super::inode_table::ActiveInode;
-use super::read::ReadResult;
+use super::FileIo;
+use super::objects::FileBytes;
+use crate::inodes::ActiveInode;
 use crate::metrics::Counters;
-use crate::service::Client;
-use gupfs_proto::FsError;
 use gupfs_proto::error::ObjectDamage;
+use gupfs_proto::{FileOffset, FsError};
 
-impl Client {
+impl FileIo {
     pub(super) async fn read_shared(
         &self,
         inode: &ActiveInode,
-        offset: u64,
-        end: u64,
-    ) -> Result<ReadResult, FsError> {
-        let hinted = inode.state().plan_hinted_read(inode.ino, offset, end);
-        if let Some(chunks) = hinted
-            && let Ok(read) = self.read_chunks(inode, &chunks).await
-            && !read.is_short
-        {
+        offset: FileOffset,
+        end: FileOffset,
+    ) -> Result<FileBytes, FsError> {
+        if let Some(read) = self.objects.read_hinted(inode, offset, end).await {
             return Ok(read);
         }
         let mut damaged = false;
         loop {
             Counters::add(&self.counters.asked_again, 1);
-            self.load(inode).await?;
-            let read = match self.read_by_state(inode, offset, end).await {
+            self.leases.load(inode).await?;
+            let read = match self.objects.read(inode, offset, end).await {
                 // The layout may have changed meanwhile, and then the former layout's objects are missing legitimately.
                 Err(FsError::ObjectDamaged {
                     damage: ObjectDamage::Missing,
@@ -43,8 +39,8 @@ impl Client {
                 return Ok(read);
             }
             // A hole, or the file was truncated after its size was loaded.
-            self.load(inode).await?;
-            if inode.state().size >= read.end {
+            self.leases.load(inode).await?;
+            if inode.state().end_of_file() >= read.end {
                 return Ok(read);
             }
         }

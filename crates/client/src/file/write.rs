@@ -1,22 +1,14 @@
-//! write(2): lock the range, send the chunks concurrently, then update size and time.
+//! write(2): locks the range, then writes inline or to objects, then updates size and time.
 
-use super::chunks;
-use super::inline;
-use super::inode_state::{DataLocation, WriteLockRange};
-use super::inode_table::ActiveInode;
-use super::object_calls::required_existence;
-use super::open_file::{Durability, OpenFile};
-use super::write_lease::PiggybackedWrite;
-use crate::join;
+use super::FileIo;
+use super::leases::{InlineWrite, PiggybackedWrite};
+use super::objects::WriteProgress;
+use crate::inodes::{ActiveInode, Durability, OpenFile, RangeLockGuard, WriteLockRange};
 use crate::metrics::Counters;
-use crate::reply;
-use crate::service::Client;
-use crate::verify;
 use bytes::Bytes;
-use gupfs_proto::data::{self, ObjectOwner};
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::{AccessMode, WritePosition};
-use gupfs_proto::{FsError, StripeChunk, WriteVerifier};
+use gupfs_proto::{ByteCount, FileOffset, FsError};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteOptions {
@@ -36,16 +28,7 @@ pub struct WriteDone {
     pub size: u64,
 }
 
-/// How many bytes of one write were written from its start, and its first error.
-pub(super) struct WriteProgress {
-    pub written: u64,
-    pub error: Option<FsError>,
-}
-
-impl Client {
-    /// # Errors
-    /// `TooLarge` at the largest offset, `NoSpace`, or the error of the first byte; if only later bytes failed, the write is
-    /// short.
+impl FileIo {
     pub async fn write(
         &self,
         file: &OpenFile,
@@ -56,101 +39,87 @@ impl Client {
         if !file.access().contains(AccessMode::WRITE) {
             return Err(FsError::Denied);
         }
-        self.check_session(file)?;
+        self.mds.check_opened_in(file.session())?;
         let done = self
-            .write_bytes(&file.inode, at, data, options.kill_privileges)
+            .write_locked(&file.inode, at, data, options.kill_privileges)
             .await?;
         Counters::add(&self.counters.writes, 1);
         Counters::add(&self.counters.bytes_written, done.written);
         match options.durability.max(file.flags().durability()) {
             Durability::Answered => {}
-            Durability::Data => self.fsync(file, true).await?,
-            Durability::All => self.fsync(file, false).await?,
+            Durability::Data => self.sync.fsync(file, true).await?,
+            Durability::All => self.sync.fsync(file, false).await?,
         }
         Ok(done)
     }
 
-    async fn write_bytes(
+    async fn write_locked(
         &self,
         inode: &ActiveInode,
         at: WritePosition,
         data: Bytes,
         kill_privileges: bool,
     ) -> Result<WriteDone, FsError> {
-        let len = data.len() as u64;
-        let requested_offset = match at {
-            WritePosition::Offset(offset) => Some(offset),
-            WritePosition::End => None,
+        let len = ByteCount(data.len() as u64);
+        let (lock_range, _held) = lock_for_write(inode, at, len).await;
+        let (expected_offset, end) = {
+            let state = inode.state();
+            (state.offset_of(at), state.end_for_write()?)
         };
-        loop {
-            let lock_range = inode.state().write_lock_range(requested_offset, len);
-            let _held = inode
-                .range_locks
-                .exclusive(lock_range.from..lock_range.to)
-                .await;
-            // During the wait the file may have been truncated or its inline data moved, so that the write needs a larger range.
-            if !lock_range.covers(inode.state().write_lock_range(requested_offset, len)) {
-                continue;
-            }
-            let size = inode.state().size_for_write()?;
-            let offset = requested_offset.unwrap_or(size);
-            if len == 0 {
-                return Ok(WriteDone {
-                    written: 0,
-                    offset,
-                    size,
-                });
-            }
-            let fitting = limit_to_max_size(offset, &data)?;
-            if lock_range == WriteLockRange::WHOLE
-                && let Some(done) = self
-                    .try_inline(inode, at, offset, &fitting, kill_privileges)
-                    .await?
-            {
-                return Ok(done);
-            }
-            let piggybacked = self
-                .acquire_write_lease_with(inode, kill_privileges, requested_offset, &fitting)
-                .await?;
-            if let Some(PiggybackedWrite { from, progress }) = piggybacked {
-                return self.finish_write(inode, from, progress, true).await;
-            }
-            self.wait_for_valid_session().await?;
-            // Where other clients write too, the file's end is known only under the lease.
-            let offset = inode.state().write_offset(requested_offset)?;
-            let fitting = limit_to_max_size(offset, &data)?;
-            return self.write_objects(inode, offset, &fitting).await;
+        if len == ByteCount(0) {
+            return Ok(WriteDone {
+                written: 0,
+                offset: expected_offset.0,
+                size: end.0,
+            });
         }
+        if expected_offset.0 >= FILE_SIZE_MAX {
+            return Err(FsError::TooLarge);
+        }
+        let stays_inline = lock_range == WriteLockRange::WHOLE
+            && inode.state().stays_inline(expected_offset + len);
+        if stays_inline
+            && let Some(InlineWrite { offset, size }) = (self.leases)
+                .write_inline(inode, at, &data, kill_privileges)
+                .await?
+        {
+            return Ok(WriteDone {
+                written: len.0,
+                offset: offset.0,
+                size: size.0,
+            });
+        }
+        let piggybacked = (self.leases)
+            .acquire_for_write(inode, kill_privileges, at, &data)
+            .await?;
+        if let Some(PiggybackedWrite { from, progress }) = piggybacked {
+            return self.finish_write(inode, from, progress, true).await;
+        }
+        self.mds.wait_for_valid_session().await?;
+        self.write_objects(inode, at, data).await
     }
 
-    /// Writes inline if the bytes fit; None if they do not. The caller has locked the whole file.
-    async fn try_inline(
-        &self,
-        inode: &ActiveInode,
-        at: WritePosition,
-        offset: u64,
-        data: &Bytes,
-        kill_privileges: bool,
-    ) -> Result<Option<WriteDone>, FsError> {
-        let fits = inline::fits(offset + data.len() as u64);
-        if fits && inode.state().data_location() == DataLocation::Inode {
-            return self.write_inline(inode, at, data, kill_privileges).await;
-        }
-        Ok(None)
-    }
-
-    /// The caller has locked the range, and everything from the file's end on if the write moves it.
+    /// The caller has the write lease, and has locked the range, and everything from the file's end on if the write moves it.
     async fn write_objects(
         &self,
         inode: &ActiveInode,
-        offset: u64,
-        data: &Bytes,
+        at: WritePosition,
+        mut data: Bytes,
     ) -> Result<WriteDone, FsError> {
-        let moves_end = offset + data.len() as u64 > inode.state().size;
-        if moves_end {
-            self.truncate_leftovers_before_growth(inode).await?;
+        let (offset, end) = {
+            let state = inode.state();
+            // Where other clients write too, the file's end is known only under the lease.
+            (state.write_offset(at)?, state.end_of_file())
+        };
+        match FILE_SIZE_MAX.saturating_sub(offset.0) {
+            0 => return Err(FsError::TooLarge),
+            room => data.truncate(usize::try_from(room).unwrap_or(usize::MAX)),
         }
-        let progress = self.write_chunks(inode, offset, data).await;
+        let moves_end = offset + ByteCount(data.len() as u64) > end;
+        if moves_end {
+            self.leases.truncate_leftovers_before_growth(inode).await?;
+        }
+        let progress = self.objects.write(inode, offset, &data).await;
         self.finish_write(inode, offset, progress, moves_end).await
     }
 
@@ -158,117 +127,40 @@ impl Client {
     async fn finish_write(
         &self,
         inode: &ActiveInode,
-        offset: u64,
+        offset: FileOffset,
         progress: WriteProgress,
         moves_end: bool,
     ) -> Result<WriteDone, FsError> {
-        if progress.written > 0 {
+        if progress.written > ByteCount(0) {
             let end = offset + progress.written;
-            inode.state().data_changed(end, self.platform.clock.now());
+            inode.state().data_changed(end, self.clock.now());
         }
         if progress.error.is_some() {
-            self.clean_up_after_failure(inode, moves_end).await;
+            self.leases.clean_up_after_failure(inode, moves_end).await;
         }
         match progress.error {
-            Some(error) if progress.written == 0 => Err(error),
+            Some(error) if progress.written == ByteCount(0) => Err(error),
             _ => Ok(WriteDone {
-                written: progress.written,
-                offset,
-                size: inode.state().size,
+                written: progress.written.0,
+                offset: offset.0,
+                size: inode.state().end_of_file().0,
             }),
         }
     }
-
-    /// Writes to objects; the caller updates size and time.
-    pub(super) async fn write_chunks(
-        &self,
-        inode: &ActiveInode,
-        offset: u64,
-        data: &Bytes,
-    ) -> WriteProgress {
-        let (chunks, owner) = {
-            let mut state = inode.state();
-            let chunks = state.plan_write(inode.ino, offset, data.len() as u64);
-            (self.split_for_messages(chunks), state.owner())
-        };
-        if let [(chunk, last)] = chunks[..] {
-            let stat = self.write_chunk(&chunk, last, data, owner).await;
-            return collect_write_replies(inode, [(chunk, stat)]);
-        }
-        let running = chunks.into_iter().map(|(chunk, last)| async move {
-            (chunk, self.write_chunk(&chunk, last, data, owner).await)
-        });
-        let stats = join::all(running.collect()).await;
-        collect_write_replies(inode, stats)
-    }
-
-    /// Splits the chunks of a write into messages, each with whether its object has no bytes behind it.
-    fn split_for_messages(&self, chunks: Vec<(StripeChunk, bool)>) -> Vec<(StripeChunk, bool)> {
-        let most = self.message_bytes_max();
-        if chunks.iter().all(|(chunk, _)| chunk.len <= most) {
-            return chunks;
-        }
-        let parts = chunks.into_iter().flat_map(|(chunk, last)| {
-            let end = chunk.at.0 + chunk.len;
-            chunks::split(chunk, most).map(move |part| (part, last && part.at.0 + part.len == end))
-        });
-        parts.collect()
-    }
-
-    async fn write_chunk(
-        &self,
-        chunk: &StripeChunk,
-        last: bool,
-        data: &Bytes,
-        owner: ObjectOwner,
-    ) -> Result<(data::ObjectStat, WriteVerifier), FsError> {
-        let bytes =
-            data.slice(chunk.buffer_offset as usize..(chunk.buffer_offset + chunk.len) as usize);
-        let op = data::DataOp::Write {
-            object: chunk.object,
-            at: chunk.at,
-            checksums: verify::sums_of(&bytes, chunk.at.0, last),
-            data: bytes,
-            existence: required_existence(chunk.presence),
-            owner,
-        };
-        reply::written("write", self.call_ost(chunk.ost, op).await?)
-    }
 }
 
-/// The part of `data` that ends before the largest offset.
-fn limit_to_max_size(offset: u64, data: &Bytes) -> Result<Bytes, FsError> {
-    match FILE_SIZE_MAX.saturating_sub(offset) {
-        0 => Err(FsError::TooLarge),
-        room => Ok(data.slice(..room.min(data.len() as u64) as usize)),
-    }
-}
-
-/// Applies the replies to the state, in file order: `written` counts the bytes before the first failure.
-fn collect_write_replies(
+/// Locks the range that the write needs.
+async fn lock_for_write(
     inode: &ActiveInode,
-    stats: impl IntoIterator<
-        Item = (
-            StripeChunk,
-            Result<(data::ObjectStat, WriteVerifier), FsError>,
-        ),
-    >,
-) -> WriteProgress {
-    let mut progress = WriteProgress {
-        written: 0,
-        error: None,
-    };
-    let mut state = inode.state();
-    for (chunk, stat) in stats {
-        match stat {
-            Ok(stat) => {
-                state.object_written(chunk.component, chunk.stripe, stat);
-                if progress.error.is_none() {
-                    progress.written += chunk.len;
-                }
-            }
-            Err(error) => progress.error = progress.error.or(Some(error)),
+    at: WritePosition,
+    len: ByteCount,
+) -> (WriteLockRange, RangeLockGuard<'_>) {
+    loop {
+        let range = inode.state().write_lock_range(at, len);
+        let held = inode.range_locks.exclusive(range.from..range.to).await;
+        // During the wait the file may have been truncated or its inline data moved, so that the write needs a larger range.
+        if range.covers(inode.state().write_lock_range(at, len)) {
+            return (range, held);
         }
     }
-    progress
 }

@@ -1,19 +1,19 @@
 //! # locks: file locks of this mount's programs, where other mounts share the files
 //!
-//! Owns   the table of locks that the server has granted to this client (`lock_table`); waiters; freeing locks at close.
+//! Owns   requesting locks, waiting for them, and freeing them at close. (`lock_table` has what the server has granted.)
 //! Never  grants a lock: the metadata server does. Never runs for a client that is not shared: there the kernel keeps the locks.
-//! Enter  at `Client::lock`, `Client::unlock`, `Client::test_lock`.
+//! Enter  at `Locks::lock`, `Locks::unlock`, `Locks::test_lock`.
 
 mod close;
-mod lock_table;
 mod request;
 mod wait;
 
-pub(crate) use lock_table::ClientLocks;
-
-use crate::file::OpenFile;
+use crate::inodes::{OpenFile, OpenFileTable};
 use crate::limits::RELEASE_DELAY;
-use crate::service::Client;
+use crate::lock_table::ClientLocks;
+use crate::pending_calls::PendingCalls;
+use crate::session::MdsSession;
+use gupfs_platform::Platform;
 use gupfs_proto::FsError;
 use gupfs_proto::lock::{
     AdvisoryLock, LockFamily, LockHolder, LockMode, LockOutcome, LockRange, LockRequest,
@@ -46,7 +46,32 @@ impl LockSpec {
     }
 }
 
-impl Client {
+pub struct Locks {
+    mds: Arc<MdsSession>,
+    table: Arc<ClientLocks>,
+    /// A lock of a file that was closed meanwhile is freed.
+    open_files: Arc<OpenFileTable>,
+    pending_calls: Arc<PendingCalls>,
+    platform: Platform,
+}
+
+impl Locks {
+    pub fn new(
+        mds: Arc<MdsSession>,
+        table: Arc<ClientLocks>,
+        open_files: Arc<OpenFileTable>,
+        pending_calls: Arc<PendingCalls>,
+        platform: Platform,
+    ) -> Arc<Locks> {
+        Arc::new(Locks {
+            mds,
+            table,
+            open_files,
+            pending_calls,
+            platform,
+        })
+    }
+
     /// Takes a lock without waiting.
     ///
     /// # Errors
@@ -57,9 +82,9 @@ impl Client {
         file: &OpenFile,
         spec: LockSpec,
     ) -> Result<(), FsError> {
-        self.check_lock_session(file)?;
+        self.check_session(file)?;
         let lock = spec.for_file(file);
-        let is_here = self.locks.has_local_conflict(lock);
+        let is_here = self.table.has_local_conflict(lock);
         let taken = self.take_lock(file, lock).await;
         if taken != Err(FsError::WouldBlock) || !is_here {
             return taken;
@@ -79,14 +104,14 @@ impl Client {
         spec: LockSpec,
         given_up: impl Future<Output = ()>,
     ) -> Result<(), FsError> {
-        self.check_lock_session(file)?;
+        self.check_session(file)?;
         self.wait_for_lock(file, spec.for_file(file), given_up)
             .await
     }
 
     /// Frees this owner's locks in the range.
     pub async fn unlock(self: &Arc<Self>, file: &OpenFile, spec: LockSpec) -> Result<(), FsError> {
-        self.check_lock_session(file)?;
+        self.check_session(file)?;
         self.free_lock(spec.for_file(file).holder, spec.range).await
     }
 
@@ -96,7 +121,7 @@ impl Client {
         file: &OpenFile,
         spec: LockSpec,
     ) -> Result<Option<AdvisoryLock>, FsError> {
-        self.check_lock_session(file)?;
+        self.check_session(file)?;
         let lock = spec.for_file(file);
         match self.request_lock(|_| LockRequest::Test { lock }).await?.1 {
             LockOutcome::Conflict(found) => Ok(found),
@@ -104,10 +129,10 @@ impl Client {
         }
     }
 
-    fn check_lock_session(&self, file: &OpenFile) -> Result<(), FsError> {
-        if !self.options.shared {
+    fn check_session(&self, file: &OpenFile) -> Result<(), FsError> {
+        if !self.mds.is_shared() {
             return Err(FsError::NotSupported);
         }
-        self.check_session(file)
+        self.mds.check_opened_in(file.session())
     }
 }

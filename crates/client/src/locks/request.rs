@@ -1,38 +1,38 @@
 //! Lock requests. Each runs on its own task until it is answered, even if the caller is dropped, so that client and server agree
 //! on its outcome.
 
+use super::Locks;
 use crate::limits::UNLOCK_RETRY_PAUSE;
 use crate::reply;
-use crate::service::Client;
 use gupfs_proto::lock::{LockHolder, LockOutcome, LockRange, LockRequest, LockSeq};
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
 use gupfs_proto::{Caller, FsError};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-impl Client {
+impl Locks {
     /// Sends a lock request; returns its number and outcome. A request that frees locks is repeated until they are freed or lost,
     /// also if the caller has got an error, because no caller retries it.
     pub(super) async fn request_lock(
         self: &Arc<Self>,
         request: impl Fn(LockSeq) -> LockRequest,
     ) -> Result<(u64, LockOutcome), FsError> {
-        let (number, request) = self.locks.register(request).await;
-        let client = self.clone();
+        let (number, request) = self.table.register(request).await;
+        let locks = self.clone();
         let (reply_tx, reply_rx) = oneshot::channel();
         self.platform
             .tasks
             .spawn("send a lock request", async move {
                 let op = MetaOp::Lock(request);
-                let reply = client.call_mds(&Caller::root(), op.clone()).await;
+                let reply = locks.mds.call(&Caller::root(), op.clone()).await;
                 let is_freed = is_final(&op, &reply);
                 if is_freed {
-                    client.locks.finish(number);
+                    locks.table.finish(number);
                 }
                 // Fails if the caller was dropped.
                 let _ = reply_tx.send(reply);
                 if !is_freed {
-                    client.retry_free(number, &op).await;
+                    locks.retry_free(number, &op).await;
                 }
             });
         let reply = reply_rx
@@ -49,13 +49,13 @@ impl Client {
     async fn retry_free(&self, number: u64, op: &MetaOp) {
         loop {
             self.platform.clock.sleep(UNLOCK_RETRY_PAUSE).await;
-            if !self.locks.is_pending(number) {
+            if !self.table.is_pending(number) {
                 // The session of the request has ended.
                 return;
             }
-            let reply = self.call_mds(&Caller::root(), op.clone()).await;
+            let reply = self.mds.call(&Caller::root(), op.clone()).await;
             if is_final(op, &reply) {
-                return self.locks.finish(number);
+                return self.table.finish(number);
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Taking locks, and waiting for them.
 
-use super::lock_table::WaitStatus;
-use crate::file::OpenFile;
-use crate::pending_calls::CalledServer;
-use crate::service::Client;
+use super::Locks;
+use crate::inodes::OpenFile;
+use crate::lock_table::LockWaitStatus;
+use crate::server_call::CalledServer;
 use gupfs_proto::lock::{AdvisoryLock, LockOutcome, LockRange, LockRequest};
 use gupfs_proto::{FsError, SessionId};
 use std::future::Future;
@@ -12,20 +12,20 @@ use std::sync::Arc;
 
 /// A lock request in the server's queue. Dropping it cancels it.
 struct QueuedLock<'a> {
-    client: &'a Arc<Client>,
+    locks: &'a Arc<Locks>,
     session: SessionId,
     acquire: u64,
     lock: AdvisoryLock,
     is_done: bool,
 }
 
-impl Client {
+impl Locks {
     pub(super) async fn take_lock(
         self: &Arc<Self>,
         file: &OpenFile,
         lock: AdvisoryLock,
     ) -> Result<(), FsError> {
-        self.locks.add_file_holder(file.id(), lock.holder);
+        self.table.add_file_holder(file.id(), lock.holder);
         let acquire = |seq| LockRequest::Acquire {
             seq,
             lock,
@@ -41,7 +41,7 @@ impl Client {
         lock: AdvisoryLock,
         given_up: impl Future<Output = ()>,
     ) -> Result<(), FsError> {
-        self.locks.add_file_holder(file.id(), lock.holder);
+        self.table.add_file_holder(file.id(), lock.holder);
         let mut given_up = pin!(given_up);
         let session = file.session();
         loop {
@@ -52,7 +52,7 @@ impl Client {
             };
             let (acquire, outcome) = self.request_lock(acquire).await?;
             let mut queued = QueuedLock {
-                client: self,
+                locks: self,
                 session,
                 acquire,
                 lock,
@@ -70,10 +70,12 @@ impl Client {
         file: &OpenFile,
         lock: AdvisoryLock,
     ) -> Result<(), FsError> {
-        if self.open_files.get(file.id()).is_some() && self.check_session(file).is_ok() {
+        if self.open_files.get(file.id()).is_some()
+            && self.mds.check_opened_in(file.session()).is_ok()
+        {
             return Ok(());
         }
-        self.locks.take_file_holders(file.id());
+        self.table.take_file_holders(file.id());
         self.free_lock(lock.holder, LockRange::WHOLE).await?;
         Err(FsError::Stale)
     }
@@ -85,11 +87,12 @@ impl QueuedLock<'_> {
         &mut self,
         mut given_up: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<bool, FsError> {
-        let client = self.client;
-        let call = client.new_call(CalledServer::Mds, "lock", Some(self.lock.holder.ino));
-        let _listed = client.pending_calls.begin(call);
+        let (locks, ino) = (self.locks, self.lock.holder.ino);
+        let _listed = locks
+            .pending_calls
+            .begin(CalledServer::Mds, "lock", Some(ino));
         loop {
-            let mut changed = pin!(client.locks.changed.notified());
+            let mut changed = pin!(locks.table.changed.notified());
             changed.as_mut().enable();
             if let Some(over) = self.poll_status() {
                 return over;
@@ -103,11 +106,11 @@ impl QueuedLock<'_> {
     }
 
     fn poll_status(&mut self) -> Option<Result<bool, FsError>> {
-        let over = match self.client.locks.wait_status(self.session, self.acquire) {
-            WaitStatus::Waiting => return None,
-            WaitStatus::Granted => Ok(true),
-            WaitStatus::Retry => Ok(false),
-            WaitStatus::Lost => Err(FsError::Stale),
+        let over = match self.locks.table.wait_status(self.session, self.acquire) {
+            LockWaitStatus::Waiting => return None,
+            LockWaitStatus::Granted => Ok(true),
+            LockWaitStatus::Retry => Ok(false),
+            LockWaitStatus::Lost => Err(FsError::Stale),
         };
         // A request that was sent in a later session still waits there.
         self.is_done = over.is_ok();
@@ -116,7 +119,7 @@ impl QueuedLock<'_> {
 
     /// True if it was granted before the cancel.
     async fn give_up(&mut self) -> Result<bool, FsError> {
-        cancel(self.client, self.acquire).await?;
+        cancel(self.locks, self.acquire).await?;
         match self.poll_status() {
             Some(Ok(true)) => Ok(true),
             Some(Err(error)) => Err(error),
@@ -128,25 +131,25 @@ impl QueuedLock<'_> {
     }
 }
 
-async fn cancel(client: &Arc<Client>, acquire: u64) -> Result<(), FsError> {
+async fn cancel(locks: &Arc<Locks>, acquire: u64) -> Result<(), FsError> {
     let cancel = |seq| LockRequest::Cancel { seq, acquire };
-    client.request_lock(cancel).await.map(|_| ())
+    locks.request_lock(cancel).await.map(|_| ())
 }
 
 impl Drop for QueuedLock<'_> {
     fn drop(&mut self) {
-        let (client, acquire, lock) = (self.client.clone(), self.acquire, self.lock);
+        let (locks, acquire, lock) = (self.locks.clone(), self.acquire, self.lock);
         if self.is_done {
-            client.locks.remove_waiter(acquire);
+            locks.table.remove_waiter(acquire);
             return;
         }
-        let tasks = client.platform.tasks.clone();
+        let tasks = locks.platform.tasks.clone();
         tasks.spawn("cancel a lock request", async move {
-            let cancelled = cancel(&client, acquire).await;
-            let was_granted = client.locks.is_granted(acquire);
-            client.locks.remove_waiter(acquire);
+            let cancelled = cancel(&locks, acquire).await;
+            let was_granted = locks.table.is_granted(acquire);
+            locks.table.remove_waiter(acquire);
             let freed = match was_granted {
-                true => client.free_lock(lock.holder, lock.range).await,
+                true => locks.free_lock(lock.holder, lock.range).await,
                 false => cancelled,
             };
             if let Err(error) = freed {

@@ -1,14 +1,14 @@
 //! Access times of inodes that are not open files here: listed directories and followed symbolic links.
 
+use super::Namespace;
 use crate::options::AtimeMode;
-use crate::service::Client;
 use gupfs_proto::meta::{MetaOp, SetAttr, SetTime};
 use gupfs_proto::{Caller, FsError, InodeId};
 
-impl Client {
+impl Namespace {
     /// The inode was read. If its access time cannot be stored (a full disk, for example), the read still succeeds.
     pub(super) async fn update_atime(&self, ino: InodeId) {
-        if self.options.atime == AtimeMode::Never {
+        if self.atime == AtimeMode::Never {
             return;
         }
         if let Err(error) = self.try_update_atime(ino).await {
@@ -18,8 +18,8 @@ impl Client {
 
     async fn try_update_atime(&self, ino: InodeId) -> Result<(), FsError> {
         let attr = self.getattr(&Caller::root(), ino).await?;
-        let now = self.platform.clock.now();
-        if !self.options.atime.updates_atime(&attr, now) {
+        let now = self.mds.clock().now();
+        if !self.atime.updates_atime(&attr, now) {
             return Ok(());
         }
         let set = SetAttr {
@@ -28,7 +28,8 @@ impl Client {
             ctime: Some(attr.ctime),
             ..SetAttr::default()
         };
-        self.call_mds(&Caller::root(), MetaOp::SetAttr { ino, set })
+        self.mds
+            .call(&Caller::root(), MetaOp::SetAttr { ino, set })
             .await
             .map(|_| ())
     }

@@ -1,12 +1,12 @@
 //! chmod, chown, utimens: the metadata server applies them, after a client with the write lease has reported its writes.
 
-use crate::file::inode_table::ActiveInode;
+use super::Namespace;
+use crate::inodes::ActiveInode;
 use crate::reply;
-use crate::service::Client;
 use gupfs_proto::meta::{MetaOp, SetAttr};
 use gupfs_proto::{Attr, Caller, FsError, InodeId};
 
-impl Client {
+impl Namespace {
     /// Changes everything that setattr can change except the size, which `truncate` changes.
     pub async fn setattr(
         &self,
@@ -17,7 +17,7 @@ impl Client {
         let attr_version = self.inodes.attr_version();
         let op = MetaOp::SetAttr { ino, set };
         let attr = match self.inodes.get(ino) {
-            None => reply::entry("setattr", self.call_mds(caller, op).await?)?,
+            None => reply::entry("setattr", self.mds.call(caller, op).await?)?,
             Some(file) => self.setattr_of(caller, &file, op, set).await?,
         };
         self.current_attr(attr_version, attr).await
@@ -32,7 +32,7 @@ impl Client {
     ) -> Result<Attr, FsError> {
         let _reporting = file.reporting.lock().await;
         let before = file.state().unreported_times();
-        let attr = reply::entry("setattr", self.call_mds(caller, op).await?)?;
+        let attr = reply::entry("setattr", self.mds.call(caller, op).await?)?;
         let mut state = file.state();
         state.times_set_at_server(set.mtime.is_some(), set.atime.is_some(), before);
         // A new mode may set setuid or setgid: the next write asks the server to clear them.

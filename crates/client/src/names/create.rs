@@ -1,10 +1,10 @@
 //! Creating names. Every returned entry adds one lookup to its inode until `Client::forget`.
 
-use crate::service::Client;
+use super::Namespace;
 use gupfs_proto::meta::{CreateMode, MetaOp};
 use gupfs_proto::{Attr, Caller, FileKind, FsError, InodeId, Name};
 
-impl Client {
+impl Namespace {
     pub async fn mkdir(
         &self,
         caller: &Caller,
@@ -69,7 +69,7 @@ impl Client {
             name: name.clone(),
         };
         let attr = self.request_entry(caller, op).await?;
-        self.lookup_counts.lock().clear_orphan(ino);
+        self.lookups.clear_orphan(ino);
         Ok(attr)
     }
 }

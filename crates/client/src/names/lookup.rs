@@ -1,13 +1,13 @@
 //! Lookups and attributes. Every returned entry adds one lookup to its inode until `Client::forget`.
 
-use crate::file::inode_table::{AttrVersion, OverlaidAttr};
+use super::Namespace;
+use crate::inodes::{AttrVersion, OverlaidAttr};
 use crate::metrics::Counters;
 use crate::reply;
-use crate::service::Client;
 use gupfs_proto::meta::{AccessMode, MetaOp, MetaReplyBody};
 use gupfs_proto::{Attr, Caller, FsError, InodeId, Name};
 
-impl Client {
+impl Namespace {
     /// The inode of a name. Adds one lookup.
     pub async fn lookup(
         &self,
@@ -32,7 +32,7 @@ impl Client {
     pub async fn getattr(&self, caller: &Caller, ino: InodeId) -> Result<Attr, FsError> {
         loop {
             let attr_version = self.inodes.attr_version();
-            let reply = self.call_mds(caller, MetaOp::GetAttr { ino }).await?;
+            let reply = self.mds.call(caller, MetaOp::GetAttr { ino }).await?;
             let attr = reply::entry("getattr", reply)?;
             if let Some(attr) = self.overlay_attr(attr_version, attr).await? {
                 return Ok(attr);
@@ -50,12 +50,12 @@ impl Client {
     ) -> Result<(), FsError> {
         reply::done(
             "access",
-            self.call_mds(caller, MetaOp::Access { ino, want }).await?,
+            self.mds.call(caller, MetaOp::Access { ino, want }).await?,
         )
     }
 
     pub async fn readlink(&self, caller: &Caller, ino: InodeId) -> Result<Vec<u8>, FsError> {
-        match self.call_mds(caller, MetaOp::Readlink { ino }).await? {
+        match self.mds.call(caller, MetaOp::Readlink { ino }).await? {
             MetaReplyBody::LinkTarget(target) => {
                 self.update_atime(ino).await;
                 Ok(target)
@@ -67,10 +67,10 @@ impl Client {
     /// Requests an entry and adds one lookup to its inode.
     pub(super) async fn request_entry(&self, caller: &Caller, op: MetaOp) -> Result<Attr, FsError> {
         let (attr_version, operation) = (self.inodes.attr_version(), op.name());
-        let attr = reply::entry(operation, self.call_mds(caller, op).await?)?;
+        let attr = reply::entry(operation, self.mds.call(caller, op).await?)?;
         let attr = self.current_attr(attr_version, attr).await?;
         // Last, and without an await after it: a dropped future has added no lookup.
-        self.lookup_counts.lock().add_lookup(attr.ino);
+        self.lookups.add(attr.ino);
         Ok(attr)
     }
 
@@ -99,7 +99,7 @@ impl Client {
             OverlaidAttr::MaybeStale => Ok(None),
             OverlaidAttr::Current(attr, None) => Ok(Some(attr)),
             OverlaidAttr::Current(mut attr, Some(file)) => {
-                self.fill_blocks(&file, &mut attr).await?;
+                self.leases.fill_blocks(&file, &mut attr).await?;
                 Ok(Some(attr))
             }
         }

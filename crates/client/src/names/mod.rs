@@ -1,9 +1,9 @@
 //! # names: directories and attributes
 //!
-//! Owns   the requests about names, attributes, extended attributes, layouts and space; overlaying their replies with the
+//! Owns   the requests about names, attributes, extended attributes and layouts; overlaying their replies with the
 //!        attributes of files whose write lease this client has.
 //! Never  checks permissions or changes a name by itself: the metadata server does.
-//! Enter  at `Client::lookup`, `Client::getattr`, `Client::readdir`.
+//! Enter  at `Namespace::lookup`, `Namespace::getattr`, `Namespace::readdir`.
 
 mod atime;
 mod attrs;
@@ -13,9 +13,50 @@ mod lookup;
 mod open_dirs;
 mod readdir;
 mod remove;
-mod space;
 mod xattrs;
 
-pub(crate) use open_dirs::OpenDirs;
 pub use readdir::{DirListing, EntryName, ListedEntry};
-pub use space::{FileSystemSpace, TargetSpace};
+
+use crate::file::FileLeases;
+use crate::inodes::InodeTable;
+use crate::lookups::Lookups;
+use crate::metrics::Counters;
+use crate::open_dirs::OpenDirs;
+use crate::options::{AtimeMode, SessionOptions};
+use crate::session::MdsSession;
+use std::sync::Arc;
+
+pub struct Namespace {
+    mds: Arc<MdsSession>,
+    /// The attributes of active inodes here are newer than the server's.
+    inodes: Arc<InodeTable>,
+    leases: Arc<FileLeases>,
+    lookups: Arc<Lookups>,
+    open_dirs: Arc<OpenDirs>,
+    atime: AtimeMode,
+    directory_atime: bool,
+    counters: Arc<Counters>,
+}
+
+impl Namespace {
+    pub fn new(
+        mds: Arc<MdsSession>,
+        inodes: Arc<InodeTable>,
+        leases: Arc<FileLeases>,
+        lookups: Arc<Lookups>,
+        open_dirs: Arc<OpenDirs>,
+        options: &SessionOptions,
+        counters: Arc<Counters>,
+    ) -> Namespace {
+        Namespace {
+            mds,
+            inodes,
+            leases,
+            lookups,
+            open_dirs,
+            atime: options.atime,
+            directory_atime: options.directory_atime,
+            counters,
+        }
+    }
+}

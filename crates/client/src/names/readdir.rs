@@ -1,7 +1,7 @@
 //! readdir(3), a part at a time.
 
+use super::Namespace;
 use crate::reply;
-use crate::service::Client;
 use gupfs_proto::meta::{DirEntry, MetaOp, MetaReplyBody};
 use gupfs_proto::{Attr, Caller, FileKind, FsError, InodeId, Name};
 
@@ -44,7 +44,7 @@ impl EntryName {
     }
 }
 
-impl Client {
+impl Namespace {
     /// About `limit` entries after `cookie` (0 is the start), "." and ".." first. With attributes if `plus`; these entries add no
     /// lookup: a caller that passes one on to the kernel calls `Client::add_lookups`.
     pub async fn readdir(
@@ -60,7 +60,7 @@ impl Client {
             entries.push(dot_entry(EntryName::Dot, dir, DOT));
         }
         if cookie < DOT_DOT {
-            let parent = self.call_mds(caller, MetaOp::LookupParent { dir }).await;
+            let parent = self.mds.call(caller, MetaOp::LookupParent { dir }).await;
             let parent = match parent {
                 Ok(reply) => reply::entry("lookup_parent", reply)?.ino,
                 // A removed directory that is still open has no parent any more: it lists as empty, with itself as "..".
@@ -79,7 +79,7 @@ impl Client {
         let MetaReplyBody::Entries {
             entries: found,
             end,
-        } = self.call_mds(caller, op).await?
+        } = self.mds.call(caller, op).await?
         else {
             return reply::unexpected("readdir");
         };
@@ -110,7 +110,7 @@ impl Client {
                 attr,
             });
         }
-        if cookie < DOT && self.options.directory_atime {
+        if cookie < DOT && self.directory_atime {
             self.update_atime(dir).await;
         }
         Ok(DirListing { entries, end })

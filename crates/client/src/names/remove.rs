@@ -1,14 +1,13 @@
 //! Removing and renaming. An inode that loses its last name exists until it has no lookups and is not open.
 
+use super::Namespace;
 use crate::reply;
-use crate::service::Client;
 use gupfs_proto::meta::{MetaOp, RemovedName, RenameMode};
 use gupfs_proto::{Caller, FsError, InodeId, Name};
-use std::sync::Arc;
 
-impl Client {
+impl Namespace {
     pub async fn unlink(
-        self: &Arc<Self>,
+        &self,
         caller: &Caller,
         dir: InodeId,
         name: &Name,
@@ -21,7 +20,7 @@ impl Client {
     }
 
     pub async fn rmdir(
-        self: &Arc<Self>,
+        &self,
         caller: &Caller,
         dir: InodeId,
         name: &Name,
@@ -34,7 +33,7 @@ impl Client {
     }
 
     pub async fn rename(
-        self: &Arc<Self>,
+        &self,
         caller: &Caller,
         from: (InodeId, &Name),
         to: (InodeId, &Name),
@@ -50,18 +49,13 @@ impl Client {
         self.request_removal(caller, op).await
     }
 
-    async fn request_removal(
-        self: &Arc<Self>,
-        caller: &Caller,
-        op: MetaOp,
-    ) -> Result<RemovedName, FsError> {
+    async fn request_removal(&self, caller: &Caller, op: MetaOp) -> Result<RemovedName, FsError> {
         let (attr_version, operation) = (self.inodes.attr_version(), op.name());
-        let mut removed = reply::removed(operation, self.call_mds(caller, op).await?)?;
+        let mut removed = reply::removed(operation, self.mds.call(caller, op).await?)?;
         if let Some(victim) = removed.victim
             && removed.is_orphan
         {
-            let forgotten = self.lookup_counts.lock().set_orphan(victim);
-            self.queue_forgets(forgotten);
+            self.lookups.set_orphan(victim);
         }
         if let Some(attr) = removed.attr {
             removed.attr = Some(self.current_attr(attr_version, attr).await?);

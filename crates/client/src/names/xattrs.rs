@@ -1,28 +1,30 @@
 //! Extended attributes: passed through to the metadata server.
 
-use crate::file::OpenFile;
+use super::Namespace;
+use crate::inodes::OpenFile;
 use crate::reply;
-use crate::service::Client;
 use bytes::Bytes;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody, XattrMode, XattrName};
-use gupfs_proto::{Caller, FileMode, FsError, InodeId};
+use gupfs_proto::{Caller, FsError, InodeId};
 
-impl Client {
+impl Namespace {
     pub async fn getxattr(
         &self,
         caller: &Caller,
         ino: InodeId,
         name: &XattrName,
     ) -> Result<Bytes, FsError> {
+        // Linux reads this attribute on every chown.
         if name.as_bytes() == XattrName::CAPABILITY && self.has_no_file_capability(ino) {
-            self.wait_for_valid_session().await?;
+            self.mds.wait_for_valid_session().await?;
             if self.has_no_file_capability(ino) {
                 return Err(FsError::NoAttribute);
             }
         }
         let name = name.clone();
         match self
-            .call_mds(caller, MetaOp::GetXattr { ino, name })
+            .mds
+            .call(caller, MetaOp::GetXattr { ino, name })
             .await?
         {
             MetaReplyBody::Xattr(value) => Ok(value),
@@ -35,7 +37,7 @@ impl Client {
         caller: &Caller,
         ino: InodeId,
     ) -> Result<Vec<XattrName>, FsError> {
-        match self.call_mds(caller, MetaOp::ListXattr { ino }).await? {
+        match self.mds.call(caller, MetaOp::ListXattr { ino }).await? {
             MetaReplyBody::XattrNames(names) => Ok(names),
             _ => reply::unexpected("listxattr"),
         }
@@ -56,7 +58,7 @@ impl Client {
             value,
             mode,
         };
-        let reply = self.call_mds(caller, op).await?;
+        let reply = self.mds.call(caller, op).await?;
         self.note_xattr_change(ino, reply)
     }
 
@@ -68,7 +70,8 @@ impl Client {
     ) -> Result<(), FsError> {
         let name = name.clone();
         let reply = self
-            .call_mds(caller, MetaOp::RemoveXattr { ino, name })
+            .mds
+            .call(caller, MetaOp::RemoveXattr { ino, name })
             .await?;
         self.note_xattr_change(ino, reply)
     }
@@ -76,12 +79,7 @@ impl Client {
     /// Called before an unprivileged process changes an open file's data by a request without FUSE's kill flag (fallocate):
     /// clears setgid also where the group may not execute the file, if the caller is not in the group.
     pub async fn kill_setgid(&self, caller: &Caller, file: &OpenFile) -> Result<(), FsError> {
-        let has_setgid = {
-            let state = file.inode.state();
-            state
-                .server_attr()
-                .is_some_and(|base| base.mode.has(FileMode::SETGID))
-        };
+        let has_setgid = file.inode.state().has_setgid();
         match has_setgid {
             true => self.kill_privileges(caller, file.ino()).await,
             false => Ok(()),
@@ -91,7 +89,7 @@ impl Client {
     /// Clears setuid, setgid and capabilities of a file, because a process without privileges is changing it.
     pub async fn kill_privileges(&self, caller: &Caller, ino: InodeId) -> Result<(), FsError> {
         let op = MetaOp::KillPrivileges { ino };
-        let reply = self.call_mds(caller, op).await?;
+        let reply = self.mds.call(caller, op).await?;
         let attr = reply::changed("kill_privileges", reply)?;
         if let Some(file) = self.inodes.get(ino) {
             let mut state = file.state();
@@ -103,14 +101,9 @@ impl Client {
         Ok(())
     }
 
-    /// Acquiring the write lease cleared security.capability, and another client that sets it makes the server revoke the lease
-    /// first. Linux reads this attribute on every chown.
     fn has_no_file_capability(&self, ino: InodeId) -> bool {
-        let Some(file) = self.inodes.get(ino) else {
-            return false;
-        };
-        let state = file.state();
-        state.has_write_lease && state.has_no_file_capability()
+        let file = self.inodes.get(ino);
+        file.is_some_and(|file| file.state().has_no_file_capability())
     }
 
     fn note_xattr_change(&self, ino: InodeId, reply: MetaReplyBody) -> Result<(), FsError> {

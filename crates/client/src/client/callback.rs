@@ -1,0 +1,46 @@
+//! Callbacks from the metadata server: a glimpse (report a leased file's attributes), a revoke (release the lease), which removed
+//! files are open here, and the grant of a lock that this client waits for.
+
+use super::Client;
+use gupfs_proto::FsError;
+use gupfs_proto::callback::{CallbackReply, CallbackReplyBody, CallbackRequest};
+use gupfs_rpc::Service;
+use std::sync::Arc;
+
+impl Service<CallbackRequest, CallbackReply> for Client {
+    /// Runs on its own task: the server may stop waiting for the reply, and a started attribute report must finish.
+    async fn handle(self: Arc<Self>, request: CallbackRequest) -> CallbackReply {
+        let client = self.clone();
+        let handled = self
+            .tasks
+            .spawn("handle a callback of the metadata server", async move {
+                client.handle_callback(request).await
+            });
+        handled
+            .await
+            .unwrap_or_else(|ended| Err(FsError::TimedOut(ended.to_string())))
+    }
+}
+
+impl Client {
+    async fn handle_callback(&self, request: CallbackRequest) -> CallbackReply {
+        match request {
+            CallbackRequest::Glimpse { ino } => self.files.leases.answer_glimpse(ino).await?,
+            CallbackRequest::Revoke { ino } => self.files.leases.answer_revoke(ino).await?,
+            CallbackRequest::LockGranted {
+                session,
+                instance,
+                acquire,
+                grant_seq,
+            } => self
+                .lock_table
+                .apply_grant(session, instance, acquire, grant_seq),
+            CallbackRequest::CheckOpen { inodes } => {
+                return Ok(CallbackReplyBody::IsOpen(
+                    self.opens.which_are_open(&inodes).await,
+                ));
+            }
+        }
+        Ok(CallbackReplyBody::Done)
+    }
+}

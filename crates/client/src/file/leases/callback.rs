@@ -1,0 +1,39 @@
+//! Glimpse and revoke: another client requests the attributes of a file with a write lease here, or its lease.
+
+use super::FileLeases;
+use gupfs_proto::{FsError, InodeId};
+
+impl FileLeases {
+    /// Glimpse: when this returns, the server knows this client's writes so far.
+    pub async fn answer_glimpse(&self, ino: InodeId) -> Result<(), FsError> {
+        let Some(inode) = self.inodes.find(ino) else {
+            return Ok(());
+        };
+        // A write that is not answered yet need not be reported, and none is answered before its `BeginWrite`.
+        let is_due = {
+            let state = inode.state();
+            state.owes_report()
+        };
+        if is_due {
+            let _reporting = inode.reporting.lock().await;
+            self.report_attrs(&inode).await?;
+        }
+        Ok(())
+    }
+
+    /// Revoke: when this returns, the server has this client's last report, and may grant the lease to another client.
+    pub async fn answer_revoke(&self, ino: InodeId) -> Result<(), FsError> {
+        let Some(inode) = self.inodes.find(ino) else {
+            return Ok(());
+        };
+        // Waits for operations in progress: also for a `BeginWrite` that is not answered yet, and for its write.
+        let _all = inode.range_locks.whole().await;
+        let _reporting = inode.reporting.lock().await;
+        if inode.state().has_write_lease() {
+            // The next lease holder does not know of the leftovers, and they would appear when the file grows.
+            self.truncate_leftovers(&inode).await?;
+            self.release_write_lease(&inode).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Attribute reports of a file with a write lease to the metadata server.
+
+use super::FileLeases;
+use crate::inodes::ActiveInode;
+use crate::reply;
+use gupfs_proto::meta::{MetaOp, SetAttr, SetTime};
+use gupfs_proto::{Caller, FsError};
+
+impl FileLeases {
+    /// Reports unreported changes and keeps the write lease. The caller has locked `reporting`.
+    pub async fn report_attrs(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        let due = {
+            let state = inode.state();
+            state.owes_report()
+        };
+        if due {
+            self.end_write(inode, true).await?;
+        }
+        Ok(())
+    }
+
+    /// Releases the write lease: from here on the server's state is authoritative. The caller has locked the whole file and
+    /// `reporting`.
+    pub async fn release_write_lease(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        if inode.state().has_write_lease() {
+            self.end_write(inode, false).await?;
+        }
+        Ok(())
+    }
+
+    async fn end_write(&self, inode: &ActiveInode, keep_lease: bool) -> Result<(), FsError> {
+        self.objects.stat_unknown(inode).await?;
+        let pending = inode.state().attr_report(keep_lease);
+        let op = MetaOp::EndWrite {
+            ino: inode.ino,
+            report: pending.report.clone(),
+            keep_lease,
+        };
+        let attr = reply::changed("end_write", self.mds.call(&Caller::root(), op).await?)?;
+        let mut state = inode.state();
+        state.report_accepted(&pending);
+        if !keep_lease {
+            // Before other tasks see the release: replies in transit may be older than this report.
+            self.inodes.invalidate_replies(inode.ino);
+            state.lease_released(attr);
+        }
+        if let Some(attr) = attr {
+            state.note_own_update(attr);
+        }
+        Ok(())
+    }
+
+    /// Reports the access time of a file without a write lease at its close: reading alone acquires no lease.
+    pub async fn report_atime(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        let _reporting = inode.reporting.lock().await;
+        let (atime, ctime) = {
+            let state = inode.state();
+            (state.atime(), state.server_attr().map(|base| base.ctime))
+        };
+        let Some(atime) = atime else { return Ok(()) };
+        let set = SetAttr {
+            atime: Some(SetTime::To(atime)),
+            // Reading does not change the inode: its ctime stays.
+            ctime,
+            ..SetAttr::default()
+        };
+        let op = MetaOp::SetAttr {
+            ino: inode.ino,
+            set,
+        };
+        let attr = reply::changed("setattr", self.mds.call(&Caller::root(), op).await?)?;
+        let mut state = inode.state();
+        state.set_atime(None);
+        if let Some(attr) = attr {
+            state.note_attr(attr);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! # objects: the objects of one inode
+//!
+//! Owns   the calls to OSTs about an inode's objects, and what their replies change in the inode's state.
+//! Never  calls the metadata server, locks a range of the file: its callers do.
+//! Enter  at `ObjectIo::write`, `ObjectIo::read`, `ObjectIo::sync`.
+
+mod allocate;
+mod read;
+mod seek;
+mod stat;
+mod sync;
+mod truncate;
+mod verify;
+mod write;
+
+pub use read::FileBytes;
+pub use seek::SeekTo;
+pub use write::WriteProgress;
+
+use crate::inodes::ClosedUnsynced;
+use crate::metrics::Counters;
+use crate::osts::OstCalls;
+use gupfs_platform::Clock;
+use gupfs_proto::Presence;
+use gupfs_proto::data::ObjectExistence;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+pub struct ObjectIo {
+    osts: Arc<OstCalls>,
+    /// Objects of closed files are synced here too.
+    closed_unsynced: Arc<Mutex<ClosedUnsynced>>,
+    /// Held while unsynced objects of closed files are synced: one such sync at a time.
+    syncing_closed: tokio::sync::Mutex<()>,
+    clock: Clock,
+    counters: Arc<Counters>,
+}
+
+impl ObjectIo {
+    pub fn new(
+        osts: Arc<OstCalls>,
+        closed_unsynced: Arc<Mutex<ClosedUnsynced>>,
+        clock: Clock,
+        counters: Arc<Counters>,
+    ) -> Arc<ObjectIo> {
+        Arc::new(ObjectIo {
+            osts,
+            closed_unsynced,
+            syncing_closed: tokio::sync::Mutex::default(),
+            clock,
+            counters,
+        })
+    }
+}
+
+/// The expectation to send to the target for an object of this presence.
+fn required_existence(presence: Presence) -> ObjectExistence {
+    match presence {
+        Presence::Present => ObjectExistence::MustExist,
+        Presence::Never | Presence::Maybe => ObjectExistence::MayExist,
+    }
+}

@@ -1,0 +1,155 @@
+//! Reading from objects: all chunks at once; a chunk whose bytes do not match their checksums is read twice.
+
+use super::{ObjectIo, required_existence, verify};
+use crate::inodes::{ActiveInode, ReadPlan};
+use crate::join;
+use crate::metrics::Counters;
+use crate::reply;
+use bytes::Bytes;
+use gupfs_proto::data::{self, ChecksumCheck};
+use gupfs_proto::error::ObjectDamage;
+use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
+use gupfs_proto::{ByteCount, FileOffset, FsError, Presence, StripeChunk};
+
+/// The bytes of holes: shared, so that reading a hole copies nothing.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+
+/// The bytes of a range of a file.
+#[derive(Default)]
+pub struct FileBytes {
+    pub segments: Vec<Bytes>,
+    /// An object returned fewer bytes than requested: there is a hole, or the file has become shorter.
+    pub is_short: bool,
+    /// Its end: the end of the range or of the file.
+    pub end: FileOffset,
+}
+
+impl FileBytes {
+    fn push(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.segments.push(bytes);
+        }
+    }
+
+    fn push_zeros(&mut self, count: ByteCount) {
+        let mut count = count.0;
+        while count > 0 {
+            let take = count.min(ZEROS.len() as u64);
+            self.segments
+                .push(Bytes::from_static(&ZEROS[..take as usize]));
+            count -= take;
+        }
+    }
+
+    /// Where the object ends before the chunk does, there is a hole.
+    fn push_chunk(&mut self, chunk: &StripeChunk, bytes: Bytes) {
+        let missing = chunk.len - bytes.len() as u64;
+        self.is_short |= missing > 0;
+        self.push(bytes);
+        self.push_zeros(ByteCount(missing));
+    }
+}
+
+impl ObjectIo {
+    /// Reads `offset .. end` by the state that this client has, at most to the end of the file.
+    pub async fn read(
+        &self,
+        inode: &ActiveInode,
+        offset: FileOffset,
+        end: FileOffset,
+    ) -> Result<FileBytes, FsError> {
+        let message_max = self.osts.message_bytes_max();
+        let (plan, end) = {
+            let state = inode.state();
+            let end = end.min(state.end_of_file());
+            if offset >= end {
+                return Ok(FileBytes::default());
+            }
+            (state.plan_read(inode.ino, offset, end, message_max), end)
+        };
+        let mut read = match plan {
+            ReadPlan::Inline(bytes, zeros) => {
+                let mut read = FileBytes::default();
+                read.push(bytes);
+                read.push_zeros(zeros);
+                read
+            }
+            ReadPlan::Chunks(chunks) => self.read_chunks(inode, &chunks).await?,
+        };
+        read.end = end;
+        Ok(read)
+    }
+
+    /// Reads a range of which every byte existed when the file was loaded. None if not all of them did or do.
+    pub async fn read_hinted(
+        &self,
+        inode: &ActiveInode,
+        offset: FileOffset,
+        end: FileOffset,
+    ) -> Option<FileBytes> {
+        let message_max = self.osts.message_bytes_max();
+        let plan = inode
+            .state()
+            .plan_hinted_read(inode.ino, offset, end, message_max);
+        let read = self.read_chunks(inode, &plan?).await.ok()?;
+        (!read.is_short).then_some(read)
+    }
+
+    async fn read_chunks(
+        &self,
+        inode: &ActiveInode,
+        chunks: &[StripeChunk],
+    ) -> Result<FileBytes, FsError> {
+        let mut read = FileBytes {
+            segments: Vec::with_capacity(2),
+            ..FileBytes::default()
+        };
+        if let [chunk] = chunks {
+            let bytes = self.read_chunk(inode, chunk).await?;
+            read.push_chunk(chunk, bytes);
+        } else {
+            let running = chunks.iter().map(|chunk| self.read_chunk(inode, chunk));
+            let all = join::all(running.collect()).await;
+            for (chunk, bytes) in chunks.iter().zip(all) {
+                read.push_chunk(chunk, bytes?);
+            }
+        }
+        Ok(read)
+    }
+
+    /// The object's bytes of a chunk: fewer where the object ends, none if it does not exist.
+    async fn read_chunk(&self, inode: &ActiveInode, chunk: &StripeChunk) -> Result<Bytes, FsError> {
+        if chunk.presence == Presence::Never {
+            return Ok(Bytes::new());
+        }
+        // Up to the end of the checksum block: then a short reply shows where the object ends, and its last block can be checked.
+        let requested = (chunk.at.0 + chunk.len).next_multiple_of(CHECKSUM_BLOCK) - chunk.at.0;
+        let requested = requested.min(PAYLOAD_MAX.0);
+        // On the second try the target verifies the checksum too, so that it records the damage in its status.
+        for checksum_check in [ChecksumCheck::ByRequester, ChecksumCheck::ByBoth] {
+            let op = data::DataOp::Read {
+                object: chunk.object,
+                at: chunk.at,
+                len: requested,
+                existence: required_existence(chunk.presence),
+                checksum_check,
+            };
+            let data::DataReplyBody::Data { data, checksums } =
+                self.osts.call(chunk.ost, op).await?
+            else {
+                return reply::unexpected("read");
+            };
+            if verify::matches(&data, chunk.at, ByteCount(requested), &checksums) {
+                let len = data.len().min(chunk.len as usize);
+                return Ok(data.slice(..len));
+            }
+            tracing::warn!(ino = %inode.ino, object = %chunk.object, ost = %chunk.ost, ?checksum_check, "bytes read from the OST do not match their checksum");
+            Counters::add(&self.counters.checksum_retries, 1);
+        }
+        Err(FsError::ObjectDamaged {
+            ost: chunk.ost,
+            object: chunk.object,
+            damage: ObjectDamage::Checksum,
+        })
+    }
+}

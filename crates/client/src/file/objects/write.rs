@@ -1,0 +1,92 @@
+//! Writing to objects: all chunks at once, each with its checksums.
+
+use super::{ObjectIo, required_existence, verify};
+use crate::inodes::ActiveInode;
+use crate::join;
+use crate::reply;
+use bytes::Bytes;
+use gupfs_proto::data::{self, ObjectOwner};
+use gupfs_proto::{ByteCount, FileOffset, FsError, StripeChunk, WriteVerifier};
+
+/// How many bytes of one write were written from its start, and its first error.
+pub struct WriteProgress {
+    pub written: ByteCount,
+    pub error: Option<FsError>,
+}
+
+impl ObjectIo {
+    /// Writes `data` at `offset` of the file; the caller updates size and time.
+    pub async fn write(
+        &self,
+        inode: &ActiveInode,
+        offset: FileOffset,
+        data: &Bytes,
+    ) -> WriteProgress {
+        let (chunks, owner) = {
+            let mut state = inode.state();
+            let message_max = self.osts.message_bytes_max();
+            let chunks =
+                state.plan_write(inode.ino, offset, ByteCount(data.len() as u64), message_max);
+            (chunks, state.owner())
+        };
+        if let [(chunk, last)] = chunks[..] {
+            let stat = self.write_chunk(&chunk, last, data, owner).await;
+            return collect_write_replies(inode, [(chunk, stat)]);
+        }
+        let running = chunks.into_iter().map(|(chunk, last)| async move {
+            (chunk, self.write_chunk(&chunk, last, data, owner).await)
+        });
+        let stats = join::all(running.collect()).await;
+        collect_write_replies(inode, stats)
+    }
+
+    /// `last`: the object has no bytes behind the chunk.
+    async fn write_chunk(
+        &self,
+        chunk: &StripeChunk,
+        last: bool,
+        data: &Bytes,
+        owner: ObjectOwner,
+    ) -> Result<(data::ObjectStat, WriteVerifier), FsError> {
+        let bytes =
+            data.slice(chunk.buffer_offset as usize..(chunk.buffer_offset + chunk.len) as usize);
+        let op = data::DataOp::Write {
+            object: chunk.object,
+            at: chunk.at,
+            checksums: verify::sums_of(&bytes, chunk.at, last),
+            data: bytes,
+            existence: required_existence(chunk.presence),
+            owner,
+        };
+        reply::written("write", self.osts.call(chunk.ost, op).await?)
+    }
+}
+
+/// Applies the replies to the state, in file order: `written` counts the bytes before the first failure.
+fn collect_write_replies(
+    inode: &ActiveInode,
+    stats: impl IntoIterator<
+        Item = (
+            StripeChunk,
+            Result<(data::ObjectStat, WriteVerifier), FsError>,
+        ),
+    >,
+) -> WriteProgress {
+    let mut progress = WriteProgress {
+        written: ByteCount(0),
+        error: None,
+    };
+    let mut state = inode.state();
+    for (chunk, stat) in stats {
+        match stat {
+            Ok(stat) => {
+                state.objects.written(chunk.component, chunk.stripe, stat);
+                if progress.error.is_none() {
+                    progress.written += ByteCount(chunk.len);
+                }
+            }
+            Err(error) => progress.error = progress.error.or(Some(error)),
+        }
+    }
+    progress
+}

@@ -1,0 +1,134 @@
+//! open(2) with O_CREAT or O_TMPFILE.
+
+use super::{OpenedFile, Opens};
+use crate::inodes::{ActiveInode, AttrVersion, OpenFileFlags};
+use crate::reply;
+use gupfs_proto::meta::{AccessMode, CreateMode, MetaOp, OpenInfo, OpenMode};
+use gupfs_proto::{Caller, FileOffset, FsError, InodeId, Name};
+
+impl Opens {
+    /// open(2) with O_CREAT: creates the file, or opens it if it exists and `exclusive` is not set. Adds one lookup
+    /// (`Client::forget` removes it).
+    #[allow(clippy::too_many_arguments)] // they are open(2)'s, and each is typed
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        dir: InodeId,
+        name: &Name,
+        create_mode: CreateMode,
+        exclusive: bool,
+        mode: OpenMode,
+        flags: OpenFileFlags,
+    ) -> Result<OpenedFile, FsError> {
+        let attr_version = self.inodes.attr_version();
+        let _pending_open = self.begin_open(None);
+        let request_mode = self.create_options(mode);
+        let op = MetaOp::Create {
+            dir,
+            name: name.clone(),
+            create_mode,
+            exclusive,
+            open: request_mode,
+        };
+        let opened = reply::opened("create", self.mds.call(caller, op).await?)?;
+        let (ino, created) = (opened.attr.ino, opened.created);
+        let inode = self.inodes.pin(ino);
+        inode
+            .state()
+            .opens
+            .keep_open_capability(self.mds.id(), &opened, request_mode.access);
+        if !created && mode.truncate {
+            self.truncate_existing(&inode, attr_version, opened, mode)
+                .await?;
+        } else {
+            self.update_if_current(&inode, attr_version, opened).await?;
+        }
+        self.lookups.add(ino);
+        self.finish_open(inode, mode.access, flags, created)
+    }
+
+    /// open(2) with O_TMPFILE: a file without a name. Adds one lookup.
+    pub async fn tmpfile(
+        &self,
+        caller: &Caller,
+        dir: InodeId,
+        create_mode: CreateMode,
+        access: AccessMode,
+        flags: OpenFileFlags,
+    ) -> Result<OpenedFile, FsError> {
+        let op = MetaOp::OpenTmpFile {
+            dir,
+            create_mode,
+            access,
+        };
+        let opened = reply::opened("tmpfile", self.mds.call(caller, op).await?)?;
+        let attr = opened.attr;
+        let inode = self.inodes.pin(attr.ino);
+        {
+            let mut state = inode.state();
+            state
+                .opens
+                .keep_open_capability(self.mds.id(), &opened, access);
+            state.update_from_server(opened);
+        }
+        self.lookups.add_orphan(attr.ino);
+        self.finish_open(inode, access, flags, true)
+    }
+
+    /// This client truncates an existing file itself after it has reported its state: the server sends no callback to the session
+    /// that sent the request.
+    fn create_options(&self, mode: OpenMode) -> OpenMode {
+        if !self.mds.is_shared() || !mode.truncate {
+            return mode;
+        }
+        OpenMode {
+            access: mode.access | AccessMode::WRITE,
+            truncate: false,
+            ..mode
+        }
+    }
+
+    /// The create found a file, and the server truncated it. A writer of this client did not know of that: it may have written
+    /// since, or reported the old size. So the file is truncated again, this time under its range lock.
+    async fn truncate_existing(
+        &self,
+        inode: &ActiveInode,
+        attr_version: AttrVersion,
+        opened: OpenInfo,
+        mode: OpenMode,
+    ) -> Result<(), FsError> {
+        let known = self.mds.is_shared()
+            || inode.state().is_loaded()
+            || self.inodes.changed_since(attr_version, inode.ino);
+        if known {
+            let _all = inode.range_locks.whole().await;
+            return (self.leases)
+                .resize(
+                    inode,
+                    &Caller::root(),
+                    FileOffset(0),
+                    true,
+                    mode.kill_privileges,
+                )
+                .await
+                .map(|_| ());
+        }
+        inode.state().update_from_server(opened);
+        Ok(())
+    }
+
+    /// Takes the reply, or loads the file again if it was opened, changed and closed while the reply was in transit.
+    async fn update_if_current(
+        &self,
+        inode: &ActiveInode,
+        attr_version: AttrVersion,
+        opened: OpenInfo,
+    ) -> Result<(), FsError> {
+        if self.inodes.changed_since(attr_version, inode.ino) {
+            self.leases.load(inode).await
+        } else {
+            inode.state().update_from_server(opened);
+            Ok(())
+        }
+    }
+}

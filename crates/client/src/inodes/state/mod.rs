@@ -1,0 +1,373 @@
+//! The client's state of one inode that is open or has a write lease. Pure: no lock, no await.
+//!
+//! While this client has the write lease, its size, times and objects are authoritative and overlay every reply of the metadata
+//! server.
+//!
+//! Where other clients use the file too (`shared`), the state is authoritative only under the write lease. Without it the state
+//! is as old as its last load: a hint where bytes may be, which the client loads again where it matters.
+
+mod chunks;
+#[cfg(test)]
+mod fixtures;
+mod inline;
+mod lease;
+mod load;
+mod object_state;
+mod objects;
+mod opens;
+mod plan;
+mod privileges;
+mod report;
+mod size;
+mod times;
+mod unsynced;
+mod writeback_errors;
+
+pub use chunks::ObjectSpan;
+pub use object_state::{UnsyncedObject, UnsyncedSince};
+pub use plan::{ReadPlan, WriteLockRange};
+
+use bytes::Bytes;
+use gupfs_proto::attr::InodeFlags;
+use gupfs_proto::data::ObjectOwner;
+use gupfs_proto::limits::INLINE_MAX;
+use gupfs_proto::{Attr, FileMode, FileOffset, FsError, Layout, Timestamp};
+use inline::InlineData;
+use lease::LeaseState;
+use objects::FileObjects;
+use opens::OpenCounts;
+use privileges::Privileges;
+use size::FileSize;
+use times::UnreportedChanges;
+use writeback_errors::WritebackErrors;
+
+#[derive(Default)]
+pub struct InodeState {
+    lease: LeaseState,
+    /// The newest attributes from the server; None until the state was loaded.
+    server_attr: Option<Attr>,
+    size: FileSize,
+    times: UnreportedChanges,
+    /// If there is a layout too, the inline data has not been moved to its objects yet.
+    inline: InlineData,
+    privileges: Privileges,
+    pub objects: FileObjects,
+    pub opens: OpenCounts,
+    pub errors: WritebackErrors,
+}
+
+/// Where the data of a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DataLocation {
+    Inode,
+    Objects,
+}
+
+impl InodeState {
+    pub fn new(shared: bool) -> InodeState {
+        InodeState {
+            lease: LeaseState::new(shared),
+            ..InodeState::default()
+        }
+    }
+
+    /// Whether this state is the file's current state.
+    pub fn is_authoritative(&self) -> bool {
+        self.is_loaded() && self.lease.excludes_others()
+    }
+
+    pub fn is_loaded(&self) -> bool {
+        self.server_attr.is_some()
+    }
+
+    pub fn has_write_lease(&self) -> bool {
+        self.lease.is_held()
+    }
+
+    /// The table must keep an inode with a write lease: the server waits for its report.
+    pub fn must_stay_in_table(&self) -> bool {
+        self.has_write_lease()
+    }
+
+    /// The session was lost, and with it the lease: drops everything but the open files' counts and errors, which their close
+    /// needs.
+    pub fn invalidate(&mut self) {
+        let mut opens = std::mem::take(&mut self.opens);
+        opens.invalidate();
+        *self = InodeState {
+            opens,
+            errors: std::mem::take(&mut self.errors),
+            ..InodeState::new(self.lease.is_shared())
+        };
+    }
+
+    // Attributes.
+
+    pub fn server_attr(&self) -> Option<&Attr> {
+        self.server_attr.as_ref()
+    }
+
+    /// Attributes from any reply: kept if they are not older than the known ones.
+    pub fn note_attr(&mut self, attr: Attr) {
+        if let Some(base) = &mut self.server_attr
+            && base.change <= attr.change
+        {
+            *base = attr;
+        }
+    }
+
+    /// The server has applied a request of this client under the write lease: no other client has changed the inode.
+    pub fn note_own_update(&mut self, attr: Attr) {
+        self.lease.note_own_change(attr.change);
+        self.note_attr(attr);
+    }
+
+    /// The attributes that stat(2) should return, given those in the server's reply.
+    pub fn overlay(&self, attr: Attr) -> Attr {
+        let mut seen = match &self.server_attr {
+            Some(base) if base.change > attr.change => *base,
+            _ => attr,
+        };
+        if self.is_authoritative() {
+            seen.size = self.end_of_file().0;
+            if let Some(blocks) = self.authoritative_blocks() {
+                seen.blocks = blocks;
+            }
+            self.times.overlay(&mut seen);
+        }
+        seen
+    }
+
+    pub fn is_append_only(&self) -> bool {
+        let base = self.server_attr.as_ref();
+        base.is_some_and(|base| base.flags.contains(InodeFlags::APPEND_ONLY))
+    }
+
+    pub fn has_setgid(&self) -> bool {
+        let base = self.server_attr.as_ref();
+        base.is_some_and(|base| base.mode.has(FileMode::SETGID))
+    }
+
+    /// The owner to whom the objects' space is charged.
+    pub fn owner(&self) -> ObjectOwner {
+        self.server_attr
+            .as_ref()
+            .map_or(ObjectOwner::default(), |base| ObjectOwner {
+                uid: base.uid,
+                gid: base.gid,
+                project: base.project.0,
+                volume: base.volume.0,
+            })
+    }
+
+    /// Whether a write must make the server clear privileges.
+    pub fn must_kill_privileges(&self, kill: bool) -> bool {
+        self.privileges.must_kill(kill)
+    }
+
+    /// Whether the file is known to have no security.capability. Acquiring the write lease clears it, and another client that sets
+    /// it makes the server revoke the lease first.
+    pub fn has_no_file_capability(&self) -> bool {
+        self.has_write_lease() && self.privileges.has_no_capability()
+    }
+
+    /// The server has cleared them.
+    pub fn set_privileges_killed(&mut self, kill: bool) {
+        self.privileges.set_killed(kill);
+    }
+
+    /// Mode, owner or an extended attribute has changed.
+    pub fn reset_privileges(&mut self) {
+        self.privileges = Privileges::Unknown;
+    }
+
+    // Size and times.
+
+    pub fn end_of_file(&self) -> FileOffset {
+        self.size.get()
+    }
+
+    /// The end of the file, for a caller that has locked the range of a write.
+    ///
+    /// # Errors
+    /// `Stale` when no open file of this inode is writable any more: no close would report what is written now.
+    pub fn end_for_write(&self) -> Result<FileOffset, FsError> {
+        match self.opens.writers() {
+            0 => Err(FsError::Stale),
+            _ => Ok(self.end_of_file()),
+        }
+    }
+
+    /// The file's bytes up to `end` changed at `now`.
+    pub fn data_changed(&mut self, end: FileOffset, now: Timestamp) {
+        self.size.grow(end);
+        self.times.data_changed(now);
+    }
+
+    /// The objects' bytes behind the end of the file.
+    pub fn leftovers(&self) -> Option<std::ops::Range<FileOffset>> {
+        self.size.leftovers()
+    }
+
+    /// Objects may get bytes up to `end` that do not become part of the file.
+    pub fn extend_leftovers(&mut self, end: FileOffset) {
+        self.size.extend_leftovers(end);
+    }
+
+    pub fn leftovers_truncated(&mut self) {
+        self.size.leftovers_truncated();
+    }
+
+    pub fn has_pending_truncate(&self) -> bool {
+        self.size.has_pending_truncate()
+    }
+
+    pub fn set_pending_truncate(&mut self) {
+        self.size.set_pending_truncate();
+    }
+
+    pub fn atime(&self) -> Option<Timestamp> {
+        self.times.atime()
+    }
+
+    /// None: it is reported.
+    pub fn set_atime(&mut self, atime: Option<Timestamp>) {
+        self.times.set_atime(atime);
+    }
+
+    // Where the bytes are.
+
+    pub fn data_location(&self) -> DataLocation {
+        if self.layout().is_empty() || !self.inline.is_empty() {
+            DataLocation::Inode
+        } else {
+            DataLocation::Objects
+        }
+    }
+
+    /// Whether a write that ends at `end` should go inline. A write that fills the inline area to its last byte is probably the
+    /// first of several (stdio writes 4 KiB at a time): moving its bytes out again would cost a sync.
+    pub fn stays_inline(&self, end: FileOffset) -> bool {
+        self.data_location() == DataLocation::Inode && end.0 < INLINE_MAX.0
+    }
+
+    /// Whether a write can go directly to objects.
+    pub fn is_ready(&self) -> bool {
+        self.has_write_lease() && self.data_location() == DataLocation::Objects
+    }
+
+    pub fn layout(&self) -> &Layout {
+        self.objects.layout()
+    }
+
+    pub fn inline(&self) -> &Bytes {
+        self.inline.bytes()
+    }
+
+    /// `data` was written at `offset` of a file whose data is inline.
+    pub fn apply_inline_write(&mut self, offset: FileOffset, data: &[u8], now: Attr) {
+        if self.lease.advance(now.change) {
+            self.inline.write(offset, data);
+            self.size.set_inline(FileOffset(now.size));
+        }
+        self.note_attr(now);
+    }
+
+    /// The inline data is in objects now.
+    pub fn clear_inline(&mut self) {
+        self.inline.clear();
+    }
+
+    pub fn inline_may_be_durable(&self) -> bool {
+        self.inline.may_be_durable()
+    }
+
+    /// A sync begins: from now on the inline data must survive a power loss.
+    pub fn set_inline_may_be_durable(&mut self) {
+        self.inline.set_may_be_durable();
+    }
+
+    /// Blocks of all objects, if this client's count is authoritative.
+    pub fn authoritative_blocks(&self) -> Option<u64> {
+        let ours = self.has_write_lease() && self.data_location() == DataLocation::Objects;
+        if ours { self.objects.blocks() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fixtures::opened;
+    use gupfs_proto::{InodeId, Presence};
+
+    fn presence(state: &InodeState) -> Vec<Presence> {
+        let objects = state.layout().objects(InodeId(5));
+        objects.map(|(.., presence)| presence).collect()
+    }
+
+    #[test]
+    fn unsynced_objects_stay_unsynced_when_another_client_has_written() {
+        let mut state = InodeState::new(true);
+        state.update_from_server(opened(1, Presence::Never));
+        state.lease_acquired(opened(2, Presence::Maybe));
+        state.objects.mark_dirty(0, 1);
+        state.lease_released(Some(opened(3, Presence::Maybe).attr));
+        state.update_from_server(opened(9, Presence::Maybe));
+        assert_eq!(state.end_of_file(), FileOffset(900));
+        assert_eq!(state.objects.unsynced(InodeId(5)).len(), 1);
+        assert!(
+            state.objects.may_have_unknown_unsynced,
+            "another client wrote, too"
+        );
+    }
+
+    #[test]
+    fn presence_is_known_until_another_client_can_have_created_objects() {
+        let mut state = InodeState::new(true);
+        state.update_from_server(opened(1, Presence::Never));
+        state.lease_acquired(opened(2, Presence::Maybe));
+        assert_eq!(presence(&state), [Presence::Never; 2]);
+        state.lease_released(Some(opened(3, Presence::Never).attr));
+        state.lease_acquired(opened(4, Presence::Maybe));
+        assert_eq!(presence(&state), [Presence::Never; 2]);
+        state.lease_released(Some(opened(5, Presence::Never).attr));
+        state.lease_acquired(opened(7, Presence::Maybe));
+        assert_eq!(presence(&state), [Presence::Maybe; 2]);
+        assert_eq!(
+            (state.end_of_file(), state.objects.blocks()),
+            (FileOffset(700), None)
+        );
+    }
+
+    #[test]
+    fn a_late_reply_to_the_last_report_invalidates_the_state() {
+        let mut state = InodeState::new(true);
+        state.update_from_server(opened(1, Presence::Never));
+        state.lease_acquired(opened(2, Presence::Maybe));
+        state.note_own_update(opened(3, Presence::Maybe).attr);
+        // Another client has had the lease since, and released it.
+        state.lease_released(Some(opened(7, Presence::Never).attr));
+        state.lease_acquired(opened(8, Presence::Maybe));
+        assert_eq!(state.end_of_file(), FileOffset(800));
+    }
+
+    #[test]
+    fn an_overtaken_reply_changes_nothing() {
+        let mut state = InodeState::new(true);
+        state.update_from_server(opened(5, Presence::Maybe));
+        state.update_from_server(opened(4, Presence::Never));
+        assert_eq!(
+            (state.end_of_file(), presence(&state)),
+            (FileOffset(500), vec![Presence::Maybe; 2])
+        );
+        assert!(!state.is_authoritative());
+        state.lease_acquired(opened(6, Presence::Maybe));
+        state.update_from_server(opened(8, Presence::Never));
+        assert_eq!(
+            state.end_of_file(),
+            FileOffset(500),
+            "this client has the lease"
+        );
+        assert!(state.is_authoritative());
+    }
+}

@@ -1,0 +1,164 @@
+//! # osts: one operation of an OST, sent and answered
+//!
+//! Owns   the route of a request: the peer that serves the target now, and the credentials that it requires.
+//! Never  knows what an object belongs to.
+//! Enter  at `OstCalls::call`.
+
+use crate::limits::{CAPABILITY_RETRY_PAUSE, DEADLINE, REMOTE_MESSAGE_MAX, SPACE_WAIT};
+use crate::pending_calls::PendingCalls;
+use crate::reply;
+use crate::route::Route;
+use crate::server_call::CalledServer;
+use crate::session::MdsSession;
+use gupfs_platform::Clock;
+use gupfs_proto::capability::{CapabilityFault, DataCredentials};
+use gupfs_proto::data::{self, DataOp, DataReply, DataReplyBody, DataRequest};
+use gupfs_proto::limits::{CLIENT_TERM, PAYLOAD_MAX};
+use gupfs_proto::{ByteCount, FsError, InodeId, ObjectId, OstId};
+use std::sync::Arc;
+
+pub struct OstCalls {
+    route: Arc<Route>,
+    mds: Arc<MdsSession>,
+    pending_calls: Arc<PendingCalls>,
+    clock: Clock,
+    /// The site's number of the job, for the OSTs' accounting.
+    job: u64,
+}
+
+impl OstCalls {
+    pub fn new(
+        route: Arc<Route>,
+        mds: Arc<MdsSession>,
+        pending_calls: Arc<PendingCalls>,
+        clock: Clock,
+        job: u64,
+    ) -> Arc<OstCalls> {
+        Arc::new(OstCalls {
+            route,
+            mds,
+            pending_calls,
+            clock,
+            job,
+        })
+    }
+
+    /// Calls an OST.
+    pub async fn call(&self, ost: OstId, op: DataOp) -> DataReply {
+        let pending_call =
+            (self.pending_calls).begin(CalledServer::Ost(ost), op.name(), first_inode(&op));
+        let reply = self.call_with_credentials(ost, op).await;
+        pending_call.finish(reply.is_ok());
+        reply
+    }
+
+    /// Sends the request with credentials. If the OST answers that they have expired, the client fetches new ones and repeats the
+    /// request.
+    async fn call_with_credentials(&self, ost: OstId, op: DataOp) -> DataReply {
+        let mut request = DataRequest {
+            session: self.mds.id(),
+            map_epoch: self.mds.map_epoch(),
+            job: self.job,
+            ost,
+            credentials: DataCredentials::None,
+            op,
+        };
+        if !self.route.uses_map() {
+            let peer = self.route.peer(ost, request.map_epoch).await?;
+            return peer.call(request).await;
+        }
+        let clock = &self.clock;
+        let mut given_up = clock.boot() + DEADLINE;
+        loop {
+            request.credentials = self.mds.credentials_for(ost, &request.op).await?;
+            let presented_at = clock.boot();
+            let reply = self.call_at_current_address(&request).await;
+            if reply != Err(FsError::Capability(CapabilityFault::Expired)) {
+                return reply;
+            }
+            if clock.boot().since(presented_at) >= CLIENT_TERM {
+                // The OST was down while the request waited, so the credentials had expired when they arrived.
+                given_up = clock.boot() + DEADLINE;
+            }
+            if clock.boot() >= given_up {
+                return reply;
+            }
+            tracing::debug!(%ost, op = request.op.name(), "the credentials have expired; the client fetches new ones");
+            self.mds.refresh_credentials(&request.op).await?;
+            if self.mds.id() != request.session {
+                return Err(FsError::Stale);
+            }
+            // The OST may learn of a new metadata server instance later than this client: within a second or two.
+            clock.sleep(CAPABILITY_RETRY_PAUSE).await;
+        }
+    }
+
+    /// Sends the request again if the target moves to another address meanwhile.
+    async fn call_at_current_address(&self, request: &DataRequest) -> DataReply {
+        let (ost, newest) = (request.ost, || self.mds.map_epoch());
+        loop {
+            let peer = self.route.peer(ost, newest()).await?;
+            let was = self.route.address(ost);
+            let reply = tokio::select! {
+                biased;
+                reply = peer.call(request.clone()) => reply,
+                () = self.route.wait_until_moved(ost, newest) => continue,
+            };
+            let is_down = matches!(reply, Err(FsError::TargetDown { .. }));
+            // The target may have moved to another server before this client received the new map.
+            if !is_down || !self.route.has_moved(ost, was.as_deref()).await {
+                return reply;
+            }
+        }
+    }
+
+    /// Bytes of one message to a target; a target in this process gets the largest.
+    pub fn message_bytes_max(&self) -> ByteCount {
+        match self.route.uses_map() {
+            true => REMOTE_MESSAGE_MAX,
+            false => PAYLOAD_MAX,
+        }
+    }
+
+    /// Every target.
+    pub async fn all(&self) -> Result<Vec<OstId>, FsError> {
+        self.route.all(self.mds.map_epoch()).await
+    }
+
+    /// Size, blocks and mtime of one object; None if it does not exist.
+    pub async fn stat(
+        &self,
+        ost: OstId,
+        object: ObjectId,
+    ) -> Result<Option<data::ObjectStat>, FsError> {
+        match self.call(ost, DataOp::Stat { object }).await? {
+            DataReplyBody::Stat(stat) => Ok(stat),
+            _ => reply::unexpected("stat"),
+        }
+    }
+
+    /// One target's space. A target that does not reply does not block the others: operators run df(1) when something is wrong.
+    pub async fn space(&self, ost: OstId) -> Result<data::TargetCapacity, FsError> {
+        let reply = tokio::select! {
+            biased;
+            reply = self.call(ost, DataOp::Space) => reply?,
+            () = self.clock.sleep(SPACE_WAIT) => {
+                return Err(FsError::TimedOut(format!("the space of ost{ost}")));
+            }
+        };
+        match reply {
+            DataReplyBody::Space(space) => Ok(space),
+            _ => reply::unexpected("space"),
+        }
+    }
+}
+
+/// The inode that the status shows: of several objects, the first one's.
+fn first_inode(op: &DataOp) -> Option<InodeId> {
+    match op {
+        DataOp::Sync { objects } | DataOp::Confirm { objects } => {
+            objects.first().map(|object| object.ino)
+        }
+        op => op.ino(),
+    }
+}

@@ -1,0 +1,156 @@
+//! # session: one operation of the metadata server, sent and answered
+//!
+//! Owns   the session with the metadata server: its term and renewal, slots, replay log, capabilities; the reconnect to a
+//!        restarted server; what the server keeps for the session (`ClientSessionState`).
+//! Never  knows what an operation does to a file.
+//! Enter  at `MdsSession::call`.
+
+mod call;
+mod capabilities;
+mod credentials;
+mod operation;
+mod reconnect;
+mod renew;
+mod replay_log;
+mod slots;
+mod state;
+mod validity;
+
+pub use state::ClientSessionState;
+
+use crate::options::SessionOptions;
+use crate::pending_calls::PendingCalls;
+use crate::route::Route;
+use capabilities::CapabilityCache;
+use gupfs_platform::{Clock, Platform};
+use gupfs_proto::meta::MetaOp;
+use gupfs_proto::{Caller, FsError, MapEpoch, Seq, SessionId};
+use replay_log::ReplayLog;
+use slots::SlotTable;
+use std::sync::{Arc, Weak};
+use validity::ClientSession;
+
+/// The session of this client. When the server has ended it, a shared client continues in a new one.
+pub struct MdsSession {
+    route: Arc<Route>,
+    platform: Platform,
+    options: SessionOptions,
+    current: ClientSession,
+    replay_log: ReplayLog,
+    /// Held while the client reconnects to a restarted metadata server: one reconnect at a time.
+    reconnecting: tokio::sync::Mutex<()>,
+    capabilities: CapabilityCache,
+    slots: SlotTable,
+    pending_calls: Arc<PendingCalls>,
+    state: ClientSessionState,
+    /// For tasks that the session spawns.
+    this: Weak<MdsSession>,
+}
+
+impl MdsSession {
+    /// Opens a session, and renews it from then on if the client is shared.
+    pub async fn open(
+        route: Arc<Route>,
+        platform: Platform,
+        options: SessionOptions,
+        pending_calls: Arc<PendingCalls>,
+        state: ClientSessionState,
+    ) -> Result<Arc<MdsSession>, FsError> {
+        let replay_log = ReplayLog::default();
+        let sent = platform.clock.boot();
+        let request = renew::open_session_request(&options.name, options.job);
+        let reply = route.mds.call(request).await;
+        let (opened, instance) = renew::new_session_in(&reply)?;
+        replay_log.start(instance, &reply);
+        state.locks.start(opened.session, instance);
+        let capabilities = CapabilityCache::default();
+        capabilities.put_session(opened.session_capability);
+        let clock = platform.clock.clone();
+        let session = Arc::new_cyclic(|this| MdsSession {
+            route,
+            platform,
+            current: ClientSession::new(opened.session, sent, clock, options.shared),
+            options,
+            replay_log,
+            reconnecting: tokio::sync::Mutex::default(),
+            capabilities,
+            slots: SlotTable::default(),
+            pending_calls,
+            state,
+            this: this.clone(),
+        });
+        if session.is_shared() {
+            session.start_renewals();
+        }
+        Ok(session)
+    }
+
+    /// The current session; a new one once the server has ended the former.
+    pub fn id(&self) -> SessionId {
+        self.current.id()
+    }
+
+    /// Other clients may use the same files.
+    pub fn is_shared(&self) -> bool {
+        self.options.shared
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.platform.clock
+    }
+
+    /// Checks the session in which a file was opened.
+    ///
+    /// # Errors
+    /// `Stale` if that session is lost.
+    pub fn check_opened_in(&self, session: SessionId) -> Result<(), FsError> {
+        if self.current.is_lost() || session != self.id() {
+            return Err(FsError::Stale);
+        }
+        Ok(())
+    }
+
+    /// Returns at once while the session is valid for certain, and otherwise when it was renewed: the server may have given the
+    /// leases to another client by now.
+    ///
+    /// # Errors
+    /// `TimedOut` after the deadline of an operation; `Stale` if the session was lost.
+    pub fn wait_for_valid_session(&self) -> impl Future<Output = Result<(), FsError>> {
+        self.current.wait_until_valid()
+    }
+
+    /// When this returns, every change seen so far survives a power loss.
+    pub async fn sync_log(&self) -> Result<(), FsError> {
+        let Some(upto) = self.replay_log.newest_not_durable() else {
+            return Ok(());
+        };
+        let reply = self.call(&Caller::root(), MetaOp::Sync { upto }).await?;
+        crate::reply::done("sync", reply)
+    }
+
+    /// The newest cluster map that a reply has named.
+    pub fn map_epoch(&self) -> MapEpoch {
+        self.replay_log.map_epoch()
+    }
+
+    /// The newest change seen, and the newest that is known to survive a power loss.
+    pub fn positions(&self) -> (Seq, Seq) {
+        (self.replay_log.seq(), self.replay_log.durable())
+    }
+
+    /// Changes in the replay log.
+    pub fn replayable_changes(&self) -> usize {
+        self.replay_log.count()
+    }
+
+    pub fn slots_in_use(&self) -> usize {
+        self.slots.in_use()
+    }
+
+    /// Ends the session at the server. It is not renewed any more.
+    pub async fn close(&self) -> Result<(), FsError> {
+        self.current.start_close();
+        let closed = self.call(&Caller::root(), MetaOp::CloseSession).await;
+        closed.and_then(|reply| crate::reply::done("close_session", reply))
+    }
+}
