@@ -1,7 +1,7 @@
 //! The client's side of its connection to the metadata server: callbacks, which may arrive before the client exists, and the
 //! renewal of the session after each reconnect.
 
-use crate::service::Client;
+use crate::client::Client;
 use gupfs_proto::callback;
 use gupfs_rpc::{ClientConnection, Service};
 use std::sync::{Arc, OnceLock};
