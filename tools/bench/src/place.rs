@@ -28,13 +28,6 @@ impl Place {
     }
 }
 
-/// Writes everything back and forgets what is cached. Needs root.
-pub fn drop_caches() -> Result<()> {
-    rustix::fs::sync();
-    std::fs::write("/proc/sys/vm/drop_caches", "3")?;
-    Ok(())
-}
-
 /// Touches memory, so that what is measured next does not pay for the host's first backing of it.
 pub fn touch_memory(bytes: u64) {
     let mut block = vec![0u8; bytes as usize];

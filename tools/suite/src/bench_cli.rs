@@ -11,9 +11,10 @@ use crate::mdmark::Mdmark;
 use crate::metabench::Metabench;
 use crate::mptio::Mptio;
 use crate::pioraw::Pioraw;
-use crate::plan::{Itself, Plans, Run};
+use crate::plan::Plans;
 use crate::report::Make;
-use crate::tool;
+use crate::runner::{Itself, Run};
+use crate::workload;
 
 /// Commands of the suite. Their help has examples for `gupfs bench`.
 #[derive(Subcommand, Clone, Debug)]
@@ -91,31 +92,13 @@ Exit codes: 0 the command ended well, or Ctrl-C ended a lab without one · 1 som
     Load(Load),
 }
 
-/// The programs among them, which plans may name.
-pub(crate) const PROGRAMS: [&str; 14] = [
-    "mptio",
-    "metabench",
-    "pioraw",
-    "mdmark",
-    "streams",
-    "interleave",
-    "pileup",
-    "daq",
-    "apps",
-    "matrix",
-    "tiotest",
-    "bonnie",
-    "aging",
-    "reliability",
-];
-
 impl Bench {
     /// The exit code. `words` start the program as far as the command: the executable, and what stands before `run`. To be
     /// called before threads are started.
     pub fn run(self, words: Vec<OsString>) -> u8 {
         let itself = Itself {
             words,
-            programs: PROGRAMS.map(String::from).to_vec(),
+            programs: workload::NAMES.map(String::from).to_vec(),
         };
         match self {
             Bench::Run(run) => said("run", run.run(&itself)),
@@ -124,16 +107,13 @@ impl Bench {
                 plans.run();
                 0
             }
-            Bench::Mptio(mptio) => tool::run(mptio, "mptio"),
-            Bench::Metabench(metabench) => tool::run(metabench, "metabench"),
-            Bench::Pioraw(pioraw) => tool::run(pioraw, "pioraw"),
-            Bench::Mdmark(mdmark) => tool::run(mdmark, "mdmark"),
+            Bench::Mptio(mptio) => workload::run(&mptio),
+            Bench::Metabench(metabench) => workload::run(&metabench),
+            Bench::Pioraw(pioraw) => workload::run(&pioraw),
+            Bench::Mdmark(mdmark) => workload::run(&mdmark),
             Bench::Baseline(baseline) => said("baseline", baseline.run(&itself)),
             Bench::Lab(lab) => said("lab", lab.run(&itself)),
-            Bench::Load(load) => {
-                let name = load.name();
-                tool::run(load, name)
-            }
+            Bench::Load(load) => load.run(),
         }
     }
 }

@@ -1,12 +1,6 @@
 //! Chance that is the same for the same seed, on every machine.
 
-/// SplitMix64's finaliser: every bit of the input moves about half the bits of the output.
-pub fn mix(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
+use gupfs_kit::random::{GOLDEN_GAMMA, mix};
 
 /// Mixes several numbers into one, in their order.
 pub fn mix_all(numbers: &[u64]) -> u64 {
@@ -23,7 +17,7 @@ impl Dice {
 
     /// The next number.
     pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(GOLDEN_GAMMA);
         mix(self.0)
     }
 

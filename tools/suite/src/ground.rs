@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::figure::Measured;
+use gupfs_kit::date;
+
 use crate::procs::Procs;
 use crate::setting::Setting;
+use crate::space;
 use crate::trouble::{Doing, Outcome};
-use crate::{date, output, space};
 
 pub struct Ground {
     dir: PathBuf,
@@ -39,19 +40,16 @@ impl Ground {
         self.dir.join(format!("file{number}"))
     }
 
-    /// The run went well: its directory goes, or is kept, and then its report is written.
-    pub fn end(
-        self,
-        procs: &mut Procs,
-        setting: &Setting,
-        report: &(impl Measured + std::fmt::Display),
-    ) -> Outcome<()> {
-        procs.lead(|| match setting.keep {
+    /// The run went well: its directory goes, or is kept.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be removed.
+    pub fn end(self, procs: &mut Procs, keep: bool) -> Outcome<()> {
+        procs.lead(|| match keep {
             true => Ok(()),
             false => std::fs::remove_dir_all(&self.dir).doing("remove", &self.dir),
         })?;
-        procs.forget()?;
-        let (name, json) = (setting.name.as_deref(), setting.json.as_deref());
-        procs.lead(|| output::write(&report.to_string(), report, name, json))
+        procs.forget()
     }
 }

@@ -3,7 +3,7 @@
 //! Owns   the codes, one folder each, and what they stand on: processes in step, checked data, latencies; plans that run them on
 //!        directories side by side, and reports; what disks and networks do by themselves; hosts in networks of their own.
 //! Never  links, names or knows a file system under test; calls a partial result whole; leaves files of a failed run.
-//! Enter  at [`tool::main`], by the programs under `bin/`; at [`bench_cli`] for all in one.
+//! Enter  at [`workload::main`], by the programs under `bin/`; at [`bench_cli`] for all in one.
 //!
 //! The source is *The Global Unified Parallel File System (GUPFS) Project: FY 2002 Activities and Results*; docs/bench.md
 //! says for each workload which section describes it, and where we had to decide.
@@ -17,7 +17,6 @@ pub mod bench_cli;
 mod cached;
 pub mod chance;
 mod cpu;
-pub mod date;
 pub mod device;
 pub mod figure;
 pub mod ground;
@@ -37,11 +36,12 @@ pub mod procs;
 pub mod published;
 pub mod report;
 pub mod results;
+mod runner;
 pub mod setting;
 mod signals;
 pub mod space;
 pub mod step;
 pub mod team;
-pub mod tool;
 pub mod trouble;
 pub mod words;
+pub mod workload;

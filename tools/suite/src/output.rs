@@ -1,11 +1,12 @@
 //! Where a report goes: standard output or a dated file, and JSON beside it.
 
+use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use gupfs_kit::date;
 use serde::Serialize;
 
-use crate::date;
 use crate::figure::{Figure, Measured};
 use crate::trouble::{Doing, Outcome, Trouble};
 
@@ -19,39 +20,53 @@ struct Whole<'a, T> {
     report: &'a T,
 }
 
-/// Writes a whole report. Nothing is written before a run has ended well.
-pub fn write<T: Measured>(
-    text: &str,
-    report: &T,
-    base: Option<&Path>,
-    json: Option<&Path>,
-) -> Outcome<()> {
-    if let Some(path) = json {
-        let whole = Whole {
-            program: T::PROGRAM,
-            version: env!("CARGO_PKG_VERSION"),
-            figures: report.figures(),
-            report,
-        };
-        let mut bytes = serde_json::to_vec_pretty(&whole)
-            .map_err(|error| Trouble::met(format!("the report as JSON: {error}")))?;
-        bytes.push(b'\n');
-        std::fs::write(path, bytes).doing("write", path)?;
-    }
-    match base {
-        Some(base) => {
-            let path = dated(base);
-            std::fs::write(&path, text).doing("write", &path)?;
-            eprintln!("report: {}", path.display());
-            Ok(())
+/// Where the flags of a program send its report.
+pub struct Destination<'a> {
+    /// The report's text goes to `BASE_YYYYMMDD_HHMMSS`, else to standard output.
+    pub base: Option<&'a Path>,
+    /// The report as JSON, besides.
+    pub json: Option<&'a Path>,
+}
+
+impl Destination<'_> {
+    /// Writes a whole report. Nothing is written before a run has ended well.
+    ///
+    /// # Errors
+    ///
+    /// A file or standard output cannot be written.
+    pub fn write<T: Measured + fmt::Display>(&self, report: &T) -> Outcome<()> {
+        if let Some(path) = self.json {
+            write_json(report, path)?;
         }
-        None => {
-            let mut out = std::io::stdout().lock();
-            out.write_all(text.as_bytes())
-                .and_then(|()| out.flush())
-                .doing("write", Path::new("standard output"))
+        let text = report.to_string();
+        match self.base {
+            Some(base) => {
+                let path = dated(base);
+                std::fs::write(&path, text).doing("write", &path)?;
+                eprintln!("report: {}", path.display());
+                Ok(())
+            }
+            None => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(text.as_bytes())
+                    .and_then(|()| out.flush())
+                    .doing("write", Path::new("standard output"))
+            }
         }
     }
+}
+
+fn write_json<T: Measured>(report: &T, path: &Path) -> Outcome<()> {
+    let whole = Whole {
+        program: T::PROGRAM,
+        version: env!("CARGO_PKG_VERSION"),
+        figures: report.figures(),
+        report,
+    };
+    let mut bytes = serde_json::to_vec_pretty(&whole)
+        .map_err(|error| Trouble::met(format!("the report as JSON: {error}")))?;
+    bytes.push(b'\n');
+    std::fs::write(path, bytes).doing("write", path)
 }
 
 /// `BASE_YYYYMMDD_HHMMSS`.

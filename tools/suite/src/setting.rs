@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::tool::parse_np;
+use crate::output::Destination;
+use crate::workload::parse_np;
 
 #[derive(Args, Clone, Debug)]
 pub struct Setting {
@@ -26,4 +27,13 @@ pub struct Setting {
     /// Also write the report to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+impl Setting {
+    pub fn destination(&self) -> Destination<'_> {
+        Destination {
+            base: self.name.as_deref(),
+            json: self.json.as_deref(),
+        }
+    }
 }

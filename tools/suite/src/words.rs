@@ -7,7 +7,9 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::chance::{Dice, mix, mix_all};
+use gupfs_kit::random::mix;
+
+use crate::chance::{Dice, mix_all};
 use crate::memory::Buffer;
 use crate::trouble::{Outcome, Trouble};
 

@@ -8,11 +8,13 @@
 use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, Instant};
 
+use gupfs_suite::figure::{Figure, Measured};
 use gupfs_suite::halt::Halt;
+use gupfs_suite::output::Destination;
 use gupfs_suite::procs::Procs;
 use gupfs_suite::team;
-use gupfs_suite::tool::{self, Tool};
 use gupfs_suite::trouble::{Outcome, Trouble};
+use gupfs_suite::workload::{self, Workload};
 
 #[derive(clap::Parser)]
 #[command(name = "procs")]
@@ -23,7 +25,27 @@ struct Contract {
     part: String,
 }
 
-impl Tool for Contract {
+/// The parts measure nothing.
+#[derive(serde::Serialize)]
+enum NoReport {}
+
+impl Measured for NoReport {
+    const PROGRAM: &'static str = "procs";
+
+    fn figures(&self) -> Vec<Figure> {
+        match *self {}
+    }
+}
+
+impl std::fmt::Display for NoReport {
+    fn fmt(&self, _: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match *self {}
+    }
+}
+
+impl Workload for Contract {
+    type Report = NoReport;
+
     fn np(&self) -> Option<usize> {
         self.np
     }
@@ -32,14 +54,22 @@ impl Tool for Contract {
         Ok(())
     }
 
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        match self.part.as_str() {
+    fn destination(&self) -> Destination<'_> {
+        Destination {
+            base: None,
+            json: None,
+        }
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<NoReport>> {
+        let done = match self.part.as_str() {
             "speak" => speak(procs),
             "disagree" => disagree(procs),
             "halt" => halt(procs),
             "die" => die(procs),
             other => Err(Trouble::asked(format!("no part '{other}'"))),
-        }
+        };
+        done.map(|()| None)
     }
 }
 
@@ -195,7 +225,7 @@ fn check(way: &str, command: impl Fn() -> Command) {
 fn main() -> ExitCode {
     let this = std::env::current_exe().unwrap();
     if std::env::args().any(|argument| argument == "--part") {
-        return tool::main::<Contract>();
+        return workload::main::<Contract>();
     }
     check("local", || {
         let mut command = Command::new(&this);

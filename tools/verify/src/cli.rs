@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use gupfs_kit::agent::{self, Agent, TokenFile};
 
 use crate::check::Model;
-use crate::lead::{self, CannotRun, Outcome, Settings, Site, agent};
+use crate::frame;
+use crate::lead::{self, CannotRun, Outcome, Settings, Site};
 use crate::mix::Mix;
 use crate::report::{Run, Verdict, page, read_script};
 use crate::work;
@@ -75,9 +77,8 @@ pub struct Verify {
     /// Start workers for whoever connects to this address and knows the token
     #[arg(long, value_name = "ADDRESS:PORT", requires = "token_file")]
     agent: Option<String>,
-    /// The file with the token that agents ask for, 16 characters at least
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    token: TokenFile,
     /// Be a worker: orders on standard input
     #[arg(long, hide = true)]
     worker: bool,
@@ -116,9 +117,15 @@ impl Verify {
                 Err(error) => Err(CannotRun(format!("the line is cut: {error}"))),
             };
         }
-        let token = self.token_file.as_deref().map(read_token).transpose()?;
+        let token = self.token.read();
+        let token = token.map_err(|error| CannotRun(error.to_string()))?;
         if let (Some(address), Some(token)) = (&self.agent, &token) {
-            let Err(error) = agent::listen(address, token, &itself);
+            let agent = Agent {
+                token: token.clone(),
+                worker: itself,
+                receive_token: frame::receive_token,
+            };
+            let Err(error) = agent::listen(address, &agent);
             return Err(CannotRun(format!("cannot listen on {address}: {error}")));
         }
         let settings = self.settings(itself, token.as_deref())?;
@@ -198,21 +205,6 @@ impl Verify {
             run.saved.push(path);
         }
         Ok(())
-    }
-}
-
-fn read_token(file: &Path) -> Outcome<String> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| CannotRun(format!("cannot read {}: {error}", file.display())))?;
-    let token = text.trim();
-    match (agent::TOKEN_MIN..agent::TOKEN_MAX - 8).contains(&token.len()) {
-        true => Ok(token.into()),
-        false => Err(CannotRun(format!(
-            "the token in {} is not between {} and {} characters long",
-            file.display(),
-            agent::TOKEN_MIN,
-            agent::TOKEN_MAX - 8
-        ))),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Chance from a seed, the same on every machine.
 
-/// A stream of numbers (splitmix64).
+use gupfs_kit::random::{GOLDEN_GAMMA, mix};
+
+/// A stream of numbers (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -16,11 +18,9 @@ impl Dice {
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        let number = mix(self.0);
+        self.0 = self.0.wrapping_add(GOLDEN_GAMMA);
+        number
     }
 
     /// 0 ≤ … < `end`, which is not 0.

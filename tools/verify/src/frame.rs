@@ -1,6 +1,7 @@
 //! Messages on a pipe or socket: length (32 bits, little endian), then postcard.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,11 +23,8 @@ pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>> 
     read_at_most(from, LENGTH_MAX)
 }
 
-/// The same, of somebody who is believed no longer messages.
-pub fn read_at_most<T: DeserializeOwned>(
-    from: &mut impl Read,
-    most: usize,
-) -> io::Result<Option<T>> {
+/// The same, and no message longer than that is believed.
+fn read_at_most<T: DeserializeOwned>(from: &mut impl Read, most: usize) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
@@ -47,6 +45,19 @@ pub fn read_at_most<T: DeserializeOwned>(
     postcard::from_bytes(&bytes)
         .map(Some)
         .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
+/// Longest message that an agent reads before the token is proved.
+const TOKEN_MESSAGE_MAX: usize = 1024;
+
+/// Proves the token to an agent.
+pub fn send_token(to: &mut TcpStream, token: &str) -> io::Result<()> {
+    write(to, &token)
+}
+
+/// The token that a connection sends to an agent.
+pub fn receive_token(from: &mut TcpStream) -> io::Result<Option<String>> {
+    read_at_most(from, TOKEN_MESSAGE_MAX)
 }
 
 #[cfg(test)]

@@ -15,6 +15,6 @@ mod frame;
 pub mod history;
 mod lead;
 mod mix;
-pub mod place;
 pub mod report;
+pub mod subject;
 mod work;

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::dice::Dice;
-use crate::history::{Allocate, Call, Flavour, Range, Rename, Subject, tag};
-use crate::place::{BORDERS, FOLDERS, MAPPED_SIZE, PLAIN, SLOTS, WHOLE, subjects};
+use crate::history::{Allocate, Call, Flavour, Rename, tag};
+use crate::subject::{
+    BORDERS, FOLDERS, MAPPED_SIZE, PLAIN, Range, SLOTS, Subject, WHOLE, subjects,
+};
 
 /// How often each group of subjects is what all work on.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -145,7 +147,7 @@ fn name(dice: &mut Dice, tag: u64) -> Call {
         (
             6,
             Call::List {
-                directory: crate::place::directory(at),
+                directory: crate::subject::directory(at),
             },
         ),
         (10, Call::Unlink { at }),

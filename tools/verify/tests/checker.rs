@@ -4,7 +4,8 @@
 use gupfs_verify::check::model::register::{Act, Register};
 use gupfs_verify::check::search::{Bound, Found, Timed, search};
 use gupfs_verify::check::{Model, judge};
-use gupfs_verify::history::{Answer, Call, Flavour, History, Range, Record, Subject, tag};
+use gupfs_verify::history::{Answer, Call, Flavour, History, Record, tag};
+use gupfs_verify::subject::{Range, Subject};
 use proptest::prelude::*;
 
 /// An operation on a file of a few words, by which worker, how long before and after the moment of its effect it lasts.

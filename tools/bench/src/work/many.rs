@@ -1,7 +1,8 @@
 //! One directory with a million files: creating them, listing them, what the process needs, starting again after a kill, removing.
 
+use gupfs_kit::machine::drop_caches;
+
 use super::Bench;
-use crate::place::drop_caches;
 use crate::report::{Line, Report};
 use crate::serve::Serving;
 use crate::timing::{Figures, seconds};

@@ -1,8 +1,10 @@
 //! Small reads at random places of a file that is not in memory: one reader, and four.
 
+use gupfs_kit::machine::drop_caches;
+
 use super::Bench;
 use crate::numbers::Numbers;
-use crate::place::{drop_caches, touch_memory};
+use crate::place::touch_memory;
 use crate::report::{Line, Report};
 use crate::serve::Serving;
 use crate::timing::{Figures, seconds};

@@ -1,8 +1,10 @@
 //! One process writes a file in records of 1 MiB and syncs it, then reads it back with cold caches.
 
+use gupfs_kit::machine::drop_caches;
+
 use super::Bench;
 use crate::numbers::Numbers;
-use crate::place::{drop_caches, touch_memory};
+use crate::place::touch_memory;
 use crate::report::{Line, Report};
 use crate::serve::Serving;
 use crate::timing::{Figures, seconds};

@@ -1,17 +1,14 @@
 //! The flags of baseline.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use gupfs_kit::agent::TokenFile;
 
-use super::crew::Ways;
 use super::site::{Access, Host, Place};
-use super::{agent, run, worker};
 use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::plan::Itself;
-use crate::tool::refuse;
-use crate::trouble::{Outcome, Trouble};
+use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// What disks, networks and a file system above them do, layer by layer, and what share of the hardware arrives
 #[derive(Args, Clone, Debug)]
@@ -94,45 +91,18 @@ pub struct Baseline {
     pub through: String,
     /// Start workers for whoever connects to this address and knows the token
     #[arg(long, value_name = "ADDRESS:PORT", requires = "token_file")]
-    serve: Option<String>,
-    /// The file with the token that agents ask for, 16 characters at least
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    pub serve: Option<String>,
+    #[command(flatten)]
+    pub token: TokenFile,
     /// Take orders from standard input
     #[arg(long, hide = true)]
-    worker: bool,
+    pub worker: bool,
 }
 
 /// Each stream of a network has memory of this size on either side.
 const MESSAGE_MAX: u64 = 64 << 20;
 
 impl Baseline {
-    pub fn run(self, itself: &Itself) -> Outcome<u8> {
-        if self.worker {
-            return match worker::serve() {
-                Ok(()) => Ok(0),
-                Err(error) => Err(Trouble::met(format!("nobody hears this worker: {error}"))),
-            };
-        }
-        let mut words = itself.words.clone();
-        words.extend(["baseline", "--worker"].map(OsString::from));
-        let token = self
-            .token_file
-            .as_deref()
-            .map(agent::read_token)
-            .transpose()?;
-        if let (Some(address), Some(token)) = (&self.serve, &token) {
-            match agent::listen(address, token, &words)? {}
-        }
-        self.check()?;
-        let ways = Ways {
-            worker: words,
-            through: self.through.clone(),
-            token,
-        };
-        run::run(&self, &ways).map(|()| 0)
-    }
-
     pub fn clients(&self) -> Vec<&Host> {
         self.client.iter().chain(&self.host).collect()
     }
@@ -172,14 +142,14 @@ impl Baseline {
         all
     }
 
-    fn check(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if self.accesses().is_empty() {
             return refuse(
                 "give what shall be measured: --disk, --client and --server (or --host), --fs",
             );
         }
         let agents = |access: &Access| matches!(access, Access::Agent(_));
-        if self.token_file.is_none() && self.accesses().iter().any(agents) {
+        if self.token.token_file.is_none() && self.accesses().iter().any(agents) {
             return refuse("agents ask for a token: give --token-file");
         }
         let hosts = self.clients().len() + self.servers().len();

@@ -7,9 +7,7 @@
 //! Layer by layer, as the report wants it (4.1); the network's message sizes and streams are OSC's; the verdict is the
 //! milestone's: a file system "cannot hope to achieve performance better than" the least of network and disk.
 
-mod agent;
 mod args;
-mod crew;
 mod lead;
 mod orders;
 mod repeated;
@@ -18,5 +16,6 @@ mod run;
 mod site;
 mod verdict;
 mod worker;
+mod workers;
 
 pub use args::Baseline;

@@ -1,8 +1,10 @@
 //! What workers are asked, and what they answer: a line of JSON each.
 
-use std::io::{self, BufRead, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 
+use gupfs_kit::agent::TOKEN_LENGTHS;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +146,20 @@ pub fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Optio
             format!("it said '{said}', which no worker of this version says"),
         )
     })
+}
+
+/// Proves the token to an agent: one line, before anything else.
+pub fn send_token(stream: &mut TcpStream, token: &str) -> io::Result<()> {
+    stream.write_all(format!("{token}\n").as_bytes())
+}
+
+/// The token that a connection sends to an agent.
+pub fn receive_token(stream: &mut TcpStream) -> io::Result<Option<String>> {
+    let longest = *TOKEN_LENGTHS.end() as u64 + 1;
+    let mut line = String::new();
+    // The buffer takes nothing that is the worker's: nothing is sent behind the token before the worker has greeted.
+    BufReader::new(stream.take(longest)).read_line(&mut line)?;
+    Ok(Some(line.trim_end().to_owned()))
 }
 
 #[test]

@@ -11,9 +11,8 @@ use super::repeated::Repeated;
 use super::verdict::{Ceilings, Judged};
 use crate::amount::Size;
 use crate::figure::{Figure, Measured};
-use crate::results::milestone;
 use crate::results::spread::{Ratio, Verdict};
-use crate::results::{Layer, Way};
+use crate::results::{Layer, Way, milestone};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {

@@ -1,29 +1,74 @@
 //! Layer by layer, then the verdict.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
 
+use gupfs_kit::agent::{self, Agent, TokenError};
+use gupfs_kit::date;
+
 use super::args::Baseline;
-use super::crew::{Crew, Ways};
 use super::lead::Lead;
 use super::lead::disks::TURNS;
+use super::orders::receive_token;
 use super::report::Report;
 use super::verdict::{Ceilings, Judged};
+use super::worker;
+use super::workers::{Ways, Workers};
+use crate::output::Destination;
 use crate::results::milestone::way_of;
 use crate::results::series::{Series, show};
 use crate::results::{self, Ceiling, Layer, Line, Results, Way, spread};
+use crate::runner::Itself;
 use crate::trouble::{Doing, Outcome, Trouble};
-use crate::{date, output};
 
-pub fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
+impl Baseline {
+    /// Measures, or serves as an agent or a worker: the exit code. `itself` starts this program again.
+    ///
+    /// # Errors
+    ///
+    /// The flags exclude each other, a worker was lost, or a measurement failed.
+    pub fn run(self, itself: &Itself) -> Outcome<u8> {
+        if self.worker {
+            return match worker::serve() {
+                Ok(()) => Ok(0),
+                Err(error) => Err(Trouble::met(format!("nobody hears this worker: {error}"))),
+            };
+        }
+        let mut words = itself.words.clone();
+        words.extend(["baseline", "--worker"].map(OsString::from));
+        let token = self.token.read().map_err(|error| match error {
+            TokenError::Unreadable(..) => Trouble::met(error.to_string()),
+            TokenError::Unsuitable(_) => Trouble::asked(error.to_string()),
+        })?;
+        if let (Some(address), Some(token)) = (&self.serve, &token) {
+            let agent = Agent {
+                token: token.clone(),
+                worker: words,
+                receive_token,
+            };
+            let Err(error) = agent::listen(address, &agent);
+            return Err(Trouble::met(format!("cannot listen at {address}: {error}")));
+        }
+        self.check_flags()?;
+        let ways = Ways {
+            worker: words,
+            through: self.through.clone(),
+            token,
+        };
+        run(&self, &ways).map(|()| 0)
+    }
+}
+
+fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
     let older = asked.judge.as_deref().map(Results::read).transpose()?;
     if let Some(out) = asked.out.as_deref().filter(|out| out.exists()) {
         Results::read(out)?;
     }
     let accesses = asked.accesses();
-    let mut crew = Crew::start(&accesses, ways)?;
+    let mut workers = Workers::start(&accesses, ways)?;
     let mut lead = Lead {
-        crew: &mut crew,
+        workers: &mut workers,
         accesses: &accesses,
     };
     say_how_long(asked);
@@ -39,7 +84,7 @@ pub fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
         true => Vec::new(),
         false => lead.files(asked)?,
     };
-    drop(crew);
+    drop(workers);
     let disk = |way| disks.as_ref().and_then(|disks| disks.raw.rate(way));
     let net = |way| network.as_ref().and_then(|network| network.rate(way));
     let ceilings = Ceilings {
@@ -75,7 +120,11 @@ pub fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
     if let (Some(out), Some(target)) = (&asked.out, &asked.target) {
         add(out, target, &ceilings)?;
     }
-    output::write(&report.to_string(), &report, None, asked.json.as_deref())
+    let destination = Destination {
+        base: None,
+        json: asked.json.as_deref(),
+    };
+    destination.write(&report)
 }
 
 /// On standard error, since it takes a while.

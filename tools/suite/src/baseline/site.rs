@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use gupfs_kit::place::{self, Via};
+
 /// How a worker on a host is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -41,12 +43,6 @@ impl Host {
     }
 }
 
-/// What goes into a shell's line must be a host and nothing else.
-fn is_host(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "@.-_".contains(c);
-    !text.is_empty() && !text.starts_with('-') && text.chars().all(plain)
-}
-
 fn access(text: &str) -> Result<Access, String> {
     if let Some(address) = text.strip_prefix("tcp://") {
         let port = address
@@ -59,7 +55,7 @@ fn access(text: &str) -> Result<Access, String> {
     }
     match text {
         "here" => Ok(Access::Here),
-        name if is_host(name) => Ok(Access::Through(name.into())),
+        name if place::is_host_name(name) => Ok(Access::Through(name.into())),
         other => Err(format!("'{other}' is no name of a host")),
     }
 }
@@ -84,24 +80,18 @@ impl FromStr for Place {
 
     /// `PATH` (here), `NAME:/PATH` or `tcp://HOST:PORT/PATH`.
     fn from_str(text: &str) -> Result<Place, String> {
-        let place = |access, path: &str| Place {
+        let (via, path) = place::split(text)
+            .ok_or_else(|| format!("'{text}' has no path: tcp://HOST:PORT/PATH"))?;
+        let access = match via {
+            Via::Here if text.is_empty() => return Err("write a path".into()),
+            Via::Here => Access::Here,
+            Via::Command(host) => access(host)?,
+            Via::Agent(address) => access(&format!("tcp://{address}"))?,
+        };
+        Ok(Place {
             access,
             path: path.into(),
-        };
-        if let Some(rest) = text.strip_prefix("tcp://") {
-            let slash = rest.find('/');
-            let slash =
-                slash.ok_or_else(|| format!("'{text}' has no path: tcp://HOST:PORT/PATH"))?;
-            let agent = access(&format!("tcp://{}", &rest[..slash]))?;
-            return Ok(place(agent, &rest[slash..]));
-        }
-        match text.split_once(":/") {
-            Some((host, path)) if !host.contains('/') => {
-                Ok(place(access(host)?, &format!("/{path}")))
-            }
-            _ if text.is_empty() => Err("write a path".into()),
-            _ => Ok(place(Access::Here, text)),
-        }
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use gupfs_suite::bench_cli::Bench;
-use gupfs_suite::tool;
+use gupfs_suite::workload;
 
 /// Evaluate file systems: workloads on directories side by side, and reports
 #[derive(Parser)]
@@ -20,7 +20,7 @@ struct Suite {
 }
 
 fn main() -> ExitCode {
-    let suite: Suite = match tool::parse() {
+    let suite: Suite = match workload::parse() {
         Ok(suite) => suite,
         Err(code) => return code,
     };

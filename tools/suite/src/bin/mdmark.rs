@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    gupfs_suite::tool::main::<gupfs_suite::mdmark::Mdmark>()
+    gupfs_suite::workload::main::<gupfs_suite::mdmark::Mdmark>()
 }

@@ -9,9 +9,9 @@ use super::hosts::Hosts;
 use super::plan::Plan;
 use super::wires::Rate;
 use super::{clean, run};
-use crate::plan::Itself;
-use crate::tool::refuse;
+use crate::runner::Itself;
 use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// Hosts with slow links between them, on this machine alone: servers and clients start what a plan says, and all is removed
 #[derive(Args, Clone, Debug)]

@@ -12,7 +12,7 @@ use super::job::{self, Ending, Job};
 use super::place::Place;
 use super::plan::{Plan, Step};
 use super::{clean, wires};
-use crate::plan::Itself;
+use crate::runner::Itself;
 use crate::trouble::{Doing, Outcome, Trouble};
 
 /// How long a `stop` command may take.

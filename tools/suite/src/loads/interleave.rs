@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::streams::{Report, Row, Shape, Sweep, work};
 use crate::figure::{Figure, Measured};
+use crate::output::Destination;
 use crate::procs::Procs;
-use crate::tool::Tool;
 use crate::trouble::Outcome;
+use crate::workload::Workload;
 
 /// Streams that write and read every Nth record of one file, for a range of record sizes and numbers of streams
 #[derive(Args, Clone, Debug)]
@@ -20,7 +21,7 @@ pub struct Interleave {
 
 /// The report of streams under this program's name.
 #[derive(Serialize)]
-struct Interleaved(Report);
+pub struct Interleaved(Report);
 
 impl Measured for Interleaved {
     const PROGRAM: &'static str = "interleave";
@@ -38,21 +39,27 @@ impl fmt::Display for Interleaved {
     }
 }
 
-impl Tool for Interleave {
+impl Workload for Interleave {
+    type Report = Interleaved;
+
     fn np(&self) -> Option<usize> {
         self.sweep.setting.np
     }
 
-    fn np_otherwise(&self) -> usize {
-        self.sweep.np_otherwise()
+    fn default_np(&self) -> usize {
+        self.sweep.default_np()
     }
 
     fn check(&self) -> Outcome<()> {
         self.sweep.check()
     }
 
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        let (ground, report) = work(&self.sweep, Shape::Interleaved, procs)?;
-        ground.end(procs, &self.sweep.setting, &Interleaved(report))
+    fn destination(&self) -> Destination<'_> {
+        self.sweep.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Interleaved>> {
+        let report = work(&self.sweep, Shape::Interleaved, procs)?;
+        Ok(Some(Interleaved(report)))
     }
 }

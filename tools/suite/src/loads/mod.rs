@@ -17,9 +17,7 @@ mod tiotest;
 
 use clap::Subcommand;
 
-use crate::procs::Procs;
-use crate::tool::Tool;
-use crate::trouble::Outcome;
+use crate::workload;
 
 /// What stdio takes for a file on most file systems.
 const STDIO: usize = 4096;
@@ -98,37 +96,8 @@ macro_rules! each {
 }
 
 impl Load {
-    /// As one types it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Load::Streams(_) => "streams",
-            Load::Interleave(_) => "interleave",
-            Load::Pileup(_) => "pileup",
-            Load::Daq(_) => "daq",
-            Load::Apps(_) => "apps",
-            Load::Matrix(_) => "matrix",
-            Load::Tiotest(_) => "tiotest",
-            Load::Bonnie(_) => "bonnie",
-            Load::Aging(_) => "aging",
-            Load::Reliability(_) => "reliability",
-        }
-    }
-}
-
-impl Tool for Load {
-    fn np(&self) -> Option<usize> {
-        each!(self, load => load.np())
-    }
-
-    fn np_otherwise(&self) -> usize {
-        each!(self, load => load.np_otherwise())
-    }
-
-    fn check(&self) -> Outcome<()> {
-        each!(self, load => load.check())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        each!(self, load => load.run(procs))
+    /// Runs the workload in processes of its own: the exit code.
+    pub fn run(&self) -> u8 {
+        each!(self, load => workload::run(load))
     }
 }

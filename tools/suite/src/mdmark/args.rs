@@ -6,10 +6,9 @@ use clap::{Parser, ValueEnum};
 
 use super::tree::Limits;
 use crate::amount::{Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// Metadata operations on a directory tree that resembles a real one: scan, update, statistics, mixed operations, delete
 ///
@@ -81,21 +80,12 @@ impl Mdmark {
     pub fn wants(&self, test: Test) -> bool {
         self.tests.contains(&test)
     }
-}
 
-impl Tool for Mdmark {
-    fn np(&self) -> Option<usize> {
-        self.setting.np
-    }
-
-    fn check(&self) -> Outcome<()> {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if !(self.seconds > 0.0 && self.seconds <= 1e6) {
             return refuse("-t takes a number of seconds above 0");
         }
         Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }

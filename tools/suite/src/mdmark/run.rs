@@ -13,17 +13,40 @@ use super::tree::Tree;
 use super::walk;
 use crate::ground::Ground;
 use crate::latency::Laps;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::step::{self, Step, Work};
 use crate::trouble::{Doing, Outcome, Trouble};
+use crate::workload::Workload;
 
 /// What a small file or a directory takes on most file systems.
 const BLOCK: u64 = 4096;
 
-pub fn run(asked: &Mdmark, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Mdmark {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.setting.np
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        self.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs)
+    }
+}
+
+fn run(asked: &Mdmark, procs: &mut Procs) -> Outcome<Option<Report>> {
     let profile = asked.profile.as_deref();
     if let (Some(top), Some(profile)) = (&asked.scan, profile) {
-        return procs.lead(|| look(top, profile));
+        procs.lead(|| look(top, profile))?;
+        return Ok(None);
     }
     let profile = procs.lead(|| profile.map_or_else(|| Ok(Profile::made_up()), Profile::read))?;
     let tree = Tree::grow(&profile, asked.limits(), asked.seed);
@@ -56,7 +79,8 @@ pub fn run(asked: &Mdmark, procs: &mut Procs) -> Outcome<()> {
         report.add("Delete", step);
         procs.lead(|| run.check_deleted())?;
     }
-    ground.end(procs, &asked.setting, &report)
+    ground.end(procs, asked.setting.keep)?;
+    Ok(Some(report))
 }
 
 /// `--scan`: a real tree's densities.

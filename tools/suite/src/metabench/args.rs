@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::amount::{Size, parse_positive};
-use crate::procs::Procs;
-use crate::tool::{Tool, parse_np, refuse};
 use crate::trouble::Outcome;
+use crate::workload::{parse_np, refuse};
 
 /// Parallel metadata operations: creating, stat, utime, append, untar, in separate directories and in one
 ///
@@ -103,14 +102,9 @@ impl Metabench {
     pub fn files_each(&self, crew: Crew) -> u64 {
         self.files / crew.size as u64
     }
-}
 
-impl Tool for Metabench {
-    fn np(&self) -> Option<usize> {
-        self.np
-    }
-
-    fn check(&self) -> Outcome<()> {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if !(self.create || self.stat || self.utime || self.append || self.untar) {
             return refuse("nothing to run: give at least one of -C, -S, -U, -A, -T");
         }
@@ -118,10 +112,6 @@ impl Tool for Metabench {
             return refuse("--tar is for the untar test: give -T too");
         }
         Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }
 
@@ -144,7 +134,7 @@ mod tests {
             let all = ["metabench"].into_iter().chain(flags.split_whitespace());
             Metabench::try_parse_from(all)
                 .map_err(|_| ())?
-                .check()
+                .check_flags()
                 .map_err(|_| ())
         };
         for flags in ["", "-c 10", "-C -c 0", "-C -b 64Q", "-C --tar x", "-Z"] {

@@ -11,5 +11,6 @@ pub mod report;
 mod run;
 mod setup;
 mod tarball;
+mod tests;
 
 pub use args::Metabench;

@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use gupfs_kit::date;
 use rustix::fs::{Dir, Mode, OFlags, open};
 use serde::{Deserialize, Serialize};
 
@@ -12,77 +13,15 @@ use super::files::Name;
 use super::ops::{self, Unpacked};
 use super::report::{Batch, Member, Report, Tested};
 use super::setup::{self, Stage};
+use super::tests::{Kind, Test};
 use crate::halt::Halt;
 use crate::latency::{Laps, Packed, together};
+use crate::output::Destination;
 use crate::procs::Procs;
+use crate::space;
 use crate::team;
 use crate::trouble::{Doing, Outcome, Trouble};
-use crate::{date, output, space};
-
-/// What is done to files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    Create,
-    Stat,
-    Utime,
-    Append,
-    Untar,
-}
-
-/// One test, named as in the source's Table 1: A in separate directories and B in one; for creation, A is one process alone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Test {
-    pub kind: Kind,
-    pub separate: bool,
-    /// Only the process with the highest rank works.
-    alone: bool,
-}
-
-impl Test {
-    pub fn name(self) -> &'static str {
-        match (self.kind, self.separate) {
-            (Kind::Create, _) if self.alone => "Create-A",
-            (Kind::Create, true) => "Create-B",
-            (Kind::Create, false) => "Create-C",
-            (Kind::Stat, true) => "Stat-A",
-            (Kind::Stat, false) => "Stat-B",
-            (Kind::Utime, true) => "Utime-A",
-            (Kind::Utime, false) => "Utime-B",
-            (Kind::Append, true) => "Append-A",
-            (Kind::Append, false) => "Append-B",
-            (Kind::Untar, _) => "Untar",
-        }
-    }
-
-    fn list(asked: &Metabench) -> Vec<Test> {
-        let test = |kind, separate| Test {
-            kind,
-            separate,
-            alone: false,
-        };
-        let mut tests = Vec::new();
-        if asked.create {
-            tests.push(Test {
-                alone: true,
-                ..test(Kind::Create, false)
-            });
-        }
-        for (wanted, kind) in [
-            (asked.create, Kind::Create),
-            (asked.stat, Kind::Stat),
-            (asked.utime, Kind::Utime),
-            (asked.append, Kind::Append),
-        ] {
-            if wanted {
-                tests.extend([test(kind, true), test(kind, false)]);
-            }
-        }
-        if asked.untar {
-            tests.push(test(Kind::Untar, true));
-        }
-        tests
-    }
-}
+use crate::workload::Workload;
 
 /// What a process tells process 0 of a test.
 #[derive(Clone, Serialize, Deserialize)]
@@ -102,7 +41,30 @@ struct Run<'a> {
     tar: PathBuf,
 }
 
-pub fn run(asked: &Metabench, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Metabench {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.np
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        Destination {
+            base: self.name.as_deref(),
+            json: self.json.as_deref(),
+        }
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs).map(Some)
+    }
+}
+
+fn run(asked: &Metabench, procs: &mut Procs) -> Outcome<Report> {
     let crew = Crew::new(procs.size(), asked.zero);
     let each = asked.files_each(crew);
     if each == 0 {
@@ -141,8 +103,7 @@ pub fn run(asked: &Metabench, procs: &mut Procs) -> Outcome<()> {
         procs.lead(|| std::fs::remove_dir(&run.top).doing("remove", &run.top))?;
     }
     procs.forget()?;
-    let (base, json) = (asked.name.as_deref(), asked.json.as_deref());
-    procs.lead(|| output::write(&report.to_string(), &report, base, json))
+    Ok(report)
 }
 
 /// Bytes that a run writes at most.

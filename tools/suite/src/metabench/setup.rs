@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::files::Name;
-use super::run::{Kind, Test};
+use super::tests::{Kind, Test};
 use crate::chance::{Dice, mix_all};
 use crate::trouble::{Doing, Outcome, Trouble};
 

@@ -7,9 +7,8 @@ use clap::{Parser, ValueEnum};
 use super::regions::{Amount, Shape};
 use super::tests::Test;
 use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::procs::Procs;
-use crate::tool::{Tool, parse_np, refuse};
 use crate::trouble::Outcome;
+use crate::workload::{parse_np, refuse};
 
 /// Parallel, multi-threaded I/O on files or devices: aggregate rates of five tests
 ///
@@ -193,20 +192,11 @@ impl Mptio {
         }
         Ok(())
     }
-}
 
-impl Tool for Mptio {
-    fn np(&self) -> Option<usize> {
-        self.np
-    }
-
-    fn check(&self) -> Outcome<()> {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         self.check_shape()?;
         self.check_rest()
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }
 
@@ -220,7 +210,7 @@ mod flags {
         let all = all.split_whitespace();
         match Mptio::try_parse_from(all) {
             Err(error) => Some(error.to_string()),
-            Ok(mptio) => mptio.check().err().map(|trouble| {
+            Ok(mptio) => mptio.check_flags().err().map(|trouble| {
                 assert_eq!(trouble.exit_code(), 2);
                 trouble.to_string()
             }),

@@ -17,10 +17,11 @@ use super::verify::{Expected, History};
 use crate::amount::MB;
 use crate::halt::Halt;
 use crate::latency::{Packed, together};
-use crate::output;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::team::{self, Together};
 use crate::trouble::{Doing, Outcome, Trouble};
+use crate::workload::Workload;
 
 struct Run<'a> {
     asked: &'a Mptio,
@@ -39,7 +40,30 @@ struct Said {
     latencies: Packed,
 }
 
-pub fn run(asked: &Mptio, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Mptio {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.np
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        Destination {
+            base: self.name.as_deref(),
+            json: self.json.as_deref(),
+        }
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs).map(Some)
+    }
+}
+
+fn run(asked: &Mptio, procs: &mut Procs) -> Outcome<Report> {
     let layout = lay_out(asked, procs)?;
     let target = Target::prepare(asked, &layout, procs)?;
     let number = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -64,8 +88,7 @@ pub fn run(asked: &Mptio, procs: &mut Procs) -> Outcome<()> {
         }
     }
     run.target.end(asked.keep, procs)?;
-    let (base, json) = (asked.name.as_deref(), asked.json.as_deref());
-    procs.lead(|| output::write(&report.to_string(), &report, base, json))
+    Ok(report)
 }
 
 fn lay_out(asked: &Mptio, procs: &mut Procs) -> Outcome<Layout> {

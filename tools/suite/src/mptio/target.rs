@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use gupfs_kit::date;
+
 use super::args::Mptio;
 use super::regions::{Layout, Place};
 use crate::procs::Procs;
+use crate::space;
 use crate::trouble::{Doing, Outcome, Trouble};
-use crate::{date, space};
 
 /// Where everything is.
 pub struct Target {

@@ -3,10 +3,9 @@
 use clap::Parser;
 
 use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// The most that processes write and read in a given time, each on a file of its own, for several block sizes
 ///
@@ -32,12 +31,9 @@ pub struct Pioraw {
     pub setting: Setting,
 }
 
-impl Tool for Pioraw {
-    fn np(&self) -> Option<usize> {
-        self.setting.np
-    }
-
-    fn check(&self) -> Outcome<()> {
+impl Pioraw {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if !(self.seconds > 0.0 && self.seconds <= 1e6) {
             return refuse("-t takes a number of seconds above 0");
         }
@@ -58,9 +54,5 @@ impl Tool for Pioraw {
             }
         }
         Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }

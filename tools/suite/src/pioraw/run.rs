@@ -12,12 +12,34 @@ use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::step::{self, Work};
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
+use crate::workload::Workload;
 
-pub fn run(asked: &Pioraw, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Pioraw {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.setting.np
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        self.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs).map(Some)
+    }
+}
+
+fn run(asked: &Pioraw, procs: &mut Procs) -> Outcome<Report> {
     let workers = procs.size();
     let all = asked.size.0.saturating_mul(workers as u64);
     let ground = Ground::make(procs, "pioraw", &asked.setting, all)?;
@@ -45,7 +67,8 @@ pub fn run(asked: &Pioraw, procs: &mut Procs) -> Outcome<()> {
             .map(|(write, read)| Turn::new(*block, write, read));
         report.turns.extend(turn);
     }
-    ground.end(procs, &asked.setting, &report)
+    ground.end(procs, asked.setting.keep)?;
+    Ok(report)
 }
 
 /// One block size, in one process.

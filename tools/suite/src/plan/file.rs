@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::fill::{self, NAME_OF_DIR};
-use super::terms::{Terms, Value};
+use super::arguments::{self, NAME_OF_DIR};
+use super::value::{MachineNumbers, Value};
 use crate::published;
 use crate::trouble::{Outcome, Trouble};
 
@@ -43,7 +43,7 @@ pub struct Plan {
     #[serde(default, rename = "target")]
     pub targets: Vec<Target>,
     #[serde(default, rename = "workload")]
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<PlannedWorkload>,
 }
 
 /// A directory to compare.
@@ -66,7 +66,7 @@ pub struct Target {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workload {
+pub struct PlannedWorkload {
     pub name: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
@@ -117,12 +117,12 @@ impl Args {
     }
 }
 
-impl Workload {
+impl PlannedWorkload {
     fn names(&self) -> Outcome<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         let all = self.first.iter().chain([&self.args]);
         for word in all.flat_map(Args::words) {
-            names.extend(fill::names(word).map_err(|text| self.wrong(text))?);
+            names.extend(arguments::names(word).map_err(|text| self.wrong(text))?);
         }
         Ok(names)
     }
@@ -140,14 +140,14 @@ impl Plan {
     }
 
     /// Puts numbers of this machine in place of `cpus` and `memory`.
-    pub fn resolve(&mut self, terms: &Terms) -> Outcome<()> {
-        terms.resolve(&mut self.touch_memory)?;
+    pub fn resolve(&mut self, numbers: &MachineNumbers) -> Outcome<()> {
+        numbers.resolve(&mut self.touch_memory)?;
         for value in self.set.values_mut() {
-            terms.resolve(value)?;
+            numbers.resolve(value)?;
         }
         for values in self.workloads.iter_mut().flat_map(|w| w.sweep.values_mut()) {
             for value in values.iter_mut() {
-                terms.resolve(value)?;
+                numbers.resolve(value)?;
             }
             let mut seen = BTreeSet::new();
             values.retain(|value| seen.insert(value.to_string()));
@@ -201,7 +201,7 @@ impl Plan {
         Ok(())
     }
 
-    fn check_variables(&self, workload: &Workload) -> Outcome<()> {
+    fn check_variables(&self, workload: &PlannedWorkload) -> Outcome<()> {
         let names = workload.names()?;
         let known = |name: &String| {
             name == NAME_OF_DIR || self.set.contains_key(name) || workload.sweep.contains_key(name)
@@ -256,7 +256,7 @@ mod tests {
 
     fn check(text: &str) -> Outcome<Plan> {
         let mut plan = Plan::parse(text, Path::new("x.toml"))?;
-        plan.resolve(&Terms {
+        plan.resolve(&MachineNumbers {
             cpus: 2,
             memory: 16 << 30,
         })?;

@@ -1,25 +1,17 @@
 //! # plan: workloads on targets side by side, as data
 //!
-//! Owns   plans and their check; which run follows which; starting programs, caches and memory between them; the result file.
-//! Never  knows what a program measures: it reads the array `figures` of its report. Keeps a run that did not end well.
-//! Enter  at [`Run`] for the command, [`Plan`] for the data.
+//! Owns   what a plan says and its check; values that depend on the machine; which run follows which; the plans that ship.
+//! Never  starts a program; knows what a program measures.
+//! Enter  at [`Plan::parse`], [`jobs`] for the order of runs, [`Plans`] for the command that lists plans.
 
-mod cache;
-mod child;
+mod arguments;
 mod file;
-mod fill;
-mod machine;
 mod order;
-mod outfile;
-mod program;
-mod progress;
-mod run;
-mod session;
 pub mod shipped;
-mod terms;
+mod value;
 
-pub use file::{Plan, Target, Workload};
-pub use order::jobs;
-pub use program::Itself;
-pub use run::Run;
+pub use arguments::{NAME_OF_DIR, fill};
+pub use file::{Args, Plan, PlannedWorkload, Target};
+pub use order::{Job, Setting, jobs};
 pub use shipped::Plans;
+pub use value::{MachineNumbers, Value};

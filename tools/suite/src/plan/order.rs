@@ -1,7 +1,11 @@
 //! Which run follows which.
 
-use super::file::{Plan, Workload};
-use crate::results::Setting;
+use std::collections::BTreeMap;
+
+use super::file::{Plan, PlannedWorkload};
+
+/// Values of the variables that a plan sweeps, and of those that a program itself does, by name.
+pub type Setting = BTreeMap<String, String>;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +44,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 }
 
 /// Every value of each variable with every value of the others.
-fn settings(workload: &Workload) -> Vec<Setting> {
+fn settings(workload: &PlannedWorkload) -> Vec<Setting> {
     let mut all = vec![Setting::new()];
     for (name, values) in &workload.sweep {
         let with = |setting: &Setting, value: String| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::figure::Better;
-use crate::plan::{Plan, Target, Workload, jobs};
+use crate::plan::{Plan, PlannedWorkload, Target, jobs};
 use crate::published::{self, Table};
 use crate::results::spread::{Ratio, Verdict};
 use crate::results::{Results, Series};
@@ -70,7 +70,7 @@ impl Book {
     }
 
     /// As the last plan that has it says.
-    pub fn workload(&self, name: &str) -> Option<&Workload> {
+    pub fn workload(&self, name: &str) -> Option<&PlannedWorkload> {
         let all = self.plans().rev().flat_map(|plan| &plan.workloads);
         all.into_iter().find(|workload| workload.name == name)
     }

@@ -5,8 +5,8 @@ use super::charts::bars::{Group, Style, bars};
 use super::charts::{Ink, Mark};
 use super::first::moment;
 use super::html::{Rows, paragraph};
-use super::page;
 use super::plot::{Keys, Part, Plot};
+use super::section::section;
 use crate::results::compare::number;
 use crate::results::milestone::{self, REQUIRED, TARGET, Verdict, way_of};
 use crate::results::series::show;
@@ -114,7 +114,7 @@ pub fn parts(book: &Book) -> Vec<Part> {
     } else {
         String::new()
     };
-    page::section("Share of the ceiling", intro + &tops, plots, String::new())
+    section("Share of the ceiling", intro + &tops, plots, String::new())
 }
 
 /// What the layers can do.

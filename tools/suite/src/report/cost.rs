@@ -5,8 +5,8 @@ use super::charts::bars::{Group, Style, bars};
 use super::charts::{Ink, Mark};
 use super::glance::best;
 use super::html::{Rows, paragraph};
-use super::page;
 use super::plot::{Keys, Part, Plot};
+use super::section::section;
 use crate::results::Series;
 use crate::results::compare::number;
 use crate::results::spread::Spread;
@@ -70,7 +70,7 @@ pub fn parts(book: &Book) -> Vec<Part> {
         keys: Keys::some(book, priced.iter().map(|(name, _)| *name)),
         table: rows,
     };
-    page::section("What it costs", intro, vec![plot], String::new())
+    section("What it costs", intro, vec![plot], String::new())
 }
 
 /// Workload and name of all that is in MB/s.

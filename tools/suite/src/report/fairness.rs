@@ -6,8 +6,8 @@ use super::book::Book;
 use super::charts::words::wrap;
 use super::charts::{Drawing, GRID, Ink, Scale, WIDTH, dashed, label, line, text};
 use super::html::{Rows, paragraph};
-use super::page;
 use super::plot::{Keys, Part, Plot};
+use super::section::section;
 use crate::results::Series;
 use crate::results::series::show;
 use crate::results::spread::median;
@@ -40,7 +40,7 @@ pub fn parts(book: &Book) -> Vec<Part> {
         "Each point is a process of a run: its rate as a share of the mean of its run, in the setting with the most processes. Jain's \
          index is 1 if all are served alike, and 1 ÷ the number of processes if one gets all.",
     );
-    page::section("Fairness between processes", intro, plots, String::new())
+    section("Fairness between processes", intro, plots, String::new())
 }
 
 /// Of each figure and target, the series with the most processes.

@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
+use gupfs_kit::html::escape;
+
 use super::book::Book;
-use super::html::{Rows, escape, paragraph, slug, small};
+use super::html::{Rows, paragraph, slug, small};
 use super::plot::Part;
 use super::{glance, verdict};
 use crate::results::compare::{legend, number};

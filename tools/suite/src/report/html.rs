@@ -2,12 +2,7 @@
 
 use std::fmt::Write;
 
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
+use gupfs_kit::html::escape;
 
 /// What is read as a sentence: a number stays beside its per cent sign.
 pub fn prose(text: &str) -> String {

@@ -18,6 +18,7 @@ mod make;
 mod page;
 mod panel;
 mod plot;
+mod section;
 mod verdict;
 mod workload;
 

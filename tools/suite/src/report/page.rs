@@ -1,7 +1,8 @@
 //! The page as a whole.
 
+use gupfs_kit::html::escape;
+
 use super::book::Book;
-use super::html::{escape, slug};
 use super::plot::{Part, Plot, Table};
 use super::{ceiling, cost, fairness, first, workload};
 
@@ -40,17 +41,4 @@ pub fn plots(parts: &[Part]) -> impl Iterator<Item = &Plot> {
         Part::Html(_) => None,
         Part::Front(plot) | Part::Plot(plot) => Some(plot),
     })
-}
-
-/// A section with figures; none if it has none.
-pub fn section(title: &str, intro: String, plots: Vec<Plot>, below: String) -> Vec<Part> {
-    let opened = format!(
-        "<section id=\"{}\"><h2>{}</h2>{intro}<div class=\"charts\">",
-        slug(title),
-        escape(title)
-    );
-    let mut parts = vec![Part::Html(opened)];
-    parts.extend(plots.into_iter().map(Part::Plot));
-    parts.push(Part::Html(format!("</div>{below}</section>\n")));
-    parts
 }

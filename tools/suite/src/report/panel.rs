@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::amount::Size;
 use crate::figure::Better;
+use crate::plan::Setting;
+use crate::results::Series;
 use crate::results::series::show;
-use crate::results::{Series, Setting};
 
 /// One figure of one workload over the variables that have several values, at most two of them.
 pub struct Panel<'a> {

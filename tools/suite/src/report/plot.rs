@@ -1,9 +1,11 @@
 //! A figure of the page, which can be a file of its own: a picture, whose marks are whose, and the same as a table.
 
+use gupfs_kit::html::escape;
+
 use super::book::Book;
 use super::charts::words::{cut, width, wrap};
 use super::charts::{Drawing, Ink, WIDTH, text};
-use super::html::{Rows, escape, slug};
+use super::html::{Rows, slug};
 
 pub struct Plot {
     pub title: String,

@@ -1,19 +1,22 @@
 //! A section for each workload: charts, tables, and what was published of it.
 
+use gupfs_kit::html::escape;
+
 use super::book::Book;
 use super::charts::bars::{Group, Style, bars};
 use super::charts::curves::{Axes, Curve, curves};
 use super::charts::heat::{Sides, heat};
 use super::charts::{Ink, Mark};
-use super::html::{Rows, escape, paragraph, small};
-use super::page;
+use super::html::{Rows, paragraph, small};
 use super::panel::{Axis, Panel};
 use super::plot::{Keys, Part, Plot, heading, stack};
+use super::section::section;
 use crate::figure::Better;
+use crate::plan::Setting;
 use crate::published::{Row, Table};
+use crate::results::Series;
 use crate::results::compare::{number, ratio, spread};
 use crate::results::spread::Ratio;
-use crate::results::{Series, Setting};
 
 pub fn parts(book: &Book, workload: &str) -> Vec<Part> {
     let of = book.series.iter().filter(|one| one.workload == workload);
@@ -38,7 +41,7 @@ pub fn parts(book: &Book, workload: &str) -> Vec<Part> {
     for panel in swept {
         plots.extend(swept_plots(book, workload, panel, &tables));
     }
-    page::section(workload, intro, plots, published_tables(&series, &tables))
+    section(workload, intro, plots, published_tables(&series, &tables))
 }
 
 /// Without the place of the program, the directory of the run, and the report that the plan reads.

@@ -7,9 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::Setting;
 use crate::figure::Figure;
-use crate::plan::Plan;
+use crate::plan::{Plan, Setting};
 use crate::trouble::{Doing, Outcome, Trouble};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -13,4 +13,4 @@ pub mod spread;
 pub use lines::{
     Cache, Ceiling, Failed, Header, Layer, Line, Machine, Place, Ran, Results, Way, write,
 };
-pub use series::{Series, Setting};
+pub use series::Series;

@@ -1,12 +1,8 @@
 //! Runs of the same thing, put together.
 
-use std::collections::BTreeMap;
-
 use super::{Ran, spread::Spread};
 use crate::figure::Better;
-
-/// Values of the variables that a plan sweeps, and of those that a program itself does, by name.
-pub type Setting = BTreeMap<String, String>;
+use crate::plan::Setting;
 
 /// One figure of one workload in one setting on one target.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@ use super::search::Bound;
 use super::{Finding, Judgement, judge_parts};
 use crate::check::model::register::Act;
 use crate::check::project::words_acts;
-use crate::history::{Call, Flavour, History, Record, Subject, tag};
-use crate::place::subject_path;
+use crate::history::{Call, Flavour, History, Record, tag};
+use crate::subject::{Subject, subject_path};
 
 pub fn judge_close_to_open(history: &History, bound: Bound) -> Judgement {
     let mut parts = Parts::default();

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Call, History, Record, Subject};
-use crate::place;
+use crate::history::{Call, History, Record};
+use crate::subject::{self, Subject};
 
 /// How many operations ran beside one of another worker that they conflict with: they are about the same bytes or names, and at
 /// least one of the two changes them.
@@ -59,7 +59,7 @@ fn touches(call: &Call) -> Touches {
         | Publish { at, .. } => Touches::Slots(1 << at),
         Rename { from, to, .. } | Link { from, to } => Touches::Slots(1 << from | 1 << to),
         List { directory } => {
-            Touches::Slots(place::listed(directory).fold(0, |mask, (slot, _)| mask | 1 << slot))
+            Touches::Slots(subject::listed(directory).fold(0, |mask, (slot, _)| mask | 1 << slot))
         }
         Write { range, .. } | Read { range, .. } | MapRead { range } | MapWrite { range, .. } => {
             Touches::Bytes(range.from, range.to)

@@ -2,29 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What an operation is about. Operations on different subjects never conflict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Subject {
-    /// Two directories with a dozen names (`place`).
-    Names(u8),
-    /// A file that is written, cut and read at offsets. Its name is never touched.
-    Data(u8),
-    /// A file of constant size, also read and written through mappings.
-    Mapped(u8),
-    /// A file that is appended to, and emptied now and then.
-    Log(u8),
-    /// A file whose mode, time and extended attribute are set.
-    Attr(u8),
-    /// A file that is locked: even numbers by flock, odd ones by fcntl.
-    Lock(u8),
-}
-
-/// Bytes `from..to` of a file, multiples of [`super::tag::WORD`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Range {
-    pub from: u64,
-    pub to: u64,
-}
+use crate::subject::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Rename {
@@ -50,7 +28,7 @@ pub enum Flavour {
     Fresh,
 }
 
-/// An operation. Numbers `at`, `from`, `to` of names are slots of [`crate::place`].
+/// An operation. Numbers `at`, `from`, `to` of names are slots of [`crate::subject`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Call {
     // Names.

@@ -8,9 +8,11 @@ mod call;
 mod show;
 pub mod tag;
 
-pub use call::{Allocate, Answer, Call, Flavour, Kind, Range, Rename, Subject};
+pub use call::{Allocate, Answer, Call, Flavour, Kind, Rename};
 
 use serde::{Deserialize, Serialize};
+
+use crate::subject::Subject;
 
 /// Nanoseconds on the clock of the coordinator's host; only differences and order mean anything.
 pub type Nanos = u64;

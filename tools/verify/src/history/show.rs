@@ -1,7 +1,7 @@
 //! Operations as a person reads them.
 
-use super::{Allocate, Answer, Call, Flavour, Kind, Record, Rename, Subject, tag};
-use crate::place::{slot_path, subject_path};
+use super::{Allocate, Answer, Call, Flavour, Kind, Record, Rename, tag};
+use crate::subject::{Subject, slot_path, subject_path};
 
 /// A tag as its writer: `w3#17` is the 17th operation of worker 3.
 pub fn writer(of: u64) -> String {
@@ -121,7 +121,7 @@ impl Record {
                 errno => format!("{} for file {inode}", errno_name(*errno)),
             },
             Answer::Listed { slots, stranger } => {
-                let names: Vec<String> = (0..crate::place::FOLDERS)
+                let names: Vec<String> = (0..crate::subject::FOLDERS)
                     .filter(|slot| slots & (1 << slot) != 0)
                     .map(|slot| slot_path(slot)[2..].to_string())
                     .collect();

@@ -1,18 +1,21 @@
 //! A line to one worker: orders out, reports in.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::io;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use gupfs_kit::worker::{Answers, WorkerLink};
 
 use super::site::Access;
 use super::{Outcome, cannot};
 use crate::frame;
 use crate::work::{Order, Report, now};
 
-/// How long an agent may take to answer at all.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long a worker without orders may take to end.
+const END_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long a worker that was killed is waited for: one in a call that hangs does not end.
+const KILL_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// What comes in over a line, and when.
 pub enum Heard {
@@ -24,17 +27,10 @@ pub enum Heard {
 /// Which worker, when (by our clock), what.
 pub type Inbox = (usize, u64, Heard);
 
-pub struct Line {
-    out: Box<dyn Write + Send>,
-    end: End,
-}
-
-enum End {
-    Process(Child),
-    Socket(TcpStream),
-}
+pub struct Line(WorkerLink);
 
 impl Line {
+    /// Starts a worker, and a thread that passes on what it reports.
     pub fn open(
         worker: usize,
         access: &Access,
@@ -42,24 +38,18 @@ impl Line {
         inbox: Sender<Inbox>,
     ) -> Outcome<Line> {
         let opened = match access {
-            Access::Here => {
-                let mut command = Command::new(&itself[0]);
-                command.args(&itself[1..]);
-                Line::process(command)
+            Access::Here => WorkerLink::start(itself),
+            Access::Shell(text) => WorkerLink::through(text),
+            Access::Agent { address, token } => {
+                WorkerLink::connect(address, |stream| frame::send_token(stream, token))
             }
-            Access::Shell(text) => {
-                let mut command = Command::new("sh");
-                command.args(["-c", text]);
-                Line::process(command)
-            }
-            Access::Agent { address, token } => Line::socket(address, token),
         };
         match opened {
-            Ok((line, input)) => {
+            Ok((link, input)) => {
                 let listener = std::thread::Builder::new();
                 let started = listener.spawn(move || listen(worker, input, &inbox));
                 match started {
-                    Ok(_) => Ok(line),
+                    Ok(_) => Ok(Line(link)),
                     Err(error) => cannot(format!("cannot start a thread: {error}")),
                 }
             }
@@ -69,80 +59,31 @@ impl Line {
         }
     }
 
-    fn process(mut command: Command) -> io::Result<(Line, Box<dyn Read + Send>)> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let (Some(out), Some(input)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(io::Error::other("it has no pipes"));
-        };
-        let line = Line {
-            out: Box::new(out),
-            end: End::Process(child),
-        };
-        Ok((line, Box::new(input)))
-    }
-
-    fn socket(address: &str, token: &str) -> io::Result<(Line, Box<dyn Read + Send>)> {
-        let address = std::net::ToSocketAddrs::to_socket_addrs(address)?
-            .next()
-            .ok_or_else(|| io::Error::other("no such host"))?;
-        let mut stream = TcpStream::connect_timeout(&address, CONNECT)?;
-        stream.set_nodelay(true)?;
-        frame::write(&mut stream, &token)?;
-        let line = Line {
-            out: Box::new(stream.try_clone()?),
-            end: End::Socket(stream.try_clone()?),
-        };
-        Ok((line, Box::new(stream)))
-    }
-
     pub fn send(&mut self, order: &Order) -> io::Result<()> {
-        frame::write(&mut self.out, order)
+        match self.0.orders() {
+            Some(orders) => frame::write(orders, order),
+            None => Ok(()),
+        }
     }
 
     /// Ends the worker, whatever it does. One that hangs in the kernel ends when the kernel lets it.
     pub fn cut(&mut self) {
-        match &mut self.end {
-            // Both fail only when it has ended already.
-            End::Process(child) => drop(child.kill()),
-            End::Socket(stream) => drop(stream.shutdown(Shutdown::Both)),
-        }
+        self.0.kill();
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
         // Without orders a worker ends by itself; one that cannot is not waited for.
-        self.out = Box::new(io::sink());
-        let End::Process(child) = &mut self.end else {
-            return self.cut();
-        };
-        for _ in 0..50 {
-            if !matches!(child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        self.cut();
-        let Self {
-            end: End::Process(child),
-            ..
-        } = self
-        else {
-            return;
-        };
-        for _ in 0..20 {
-            if !matches!(child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        self.0.close();
+        if !self.0.has_ended_by(Instant::now() + END_TIMEOUT) {
+            self.0.kill();
+            self.0.has_ended_by(Instant::now() + KILL_TIMEOUT);
         }
     }
 }
 
-fn listen(worker: usize, input: Box<dyn Read + Send>, inbox: &Sender<Inbox>) {
+fn listen(worker: usize, input: Answers, inbox: &Sender<Inbox>) {
     let mut input = io::BufReader::with_capacity(1 << 16, input);
     loop {
         let heard = match frame::read(&mut input) {

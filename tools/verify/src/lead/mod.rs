@@ -4,7 +4,6 @@
 //! Never  does an operation on the file system itself, judges a history.
 //! Enter  at [`run`].
 
-pub mod agent;
 mod clock;
 mod crew;
 mod faults;

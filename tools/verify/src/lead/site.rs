@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use gupfs_kit::place::{self, Via};
+
 /// A mount and the way to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
@@ -24,41 +26,28 @@ pub enum Access {
 impl Site {
     /// `DIR`, `HOST:/DIR` (through a command) or `tcp://HOST:PORT/DIR` (an agent).
     pub fn parse(text: &str, through: &str, token: Option<&str>) -> Result<Site, String> {
-        let site = |access, directory: &str| Site {
+        let (via, directory) = place::split(text)
+            .ok_or_else(|| format!("'{text}' names no directory: tcp://HOST:PORT/DIR"))?;
+        let access = match via {
+            Via::Here => Access::Here,
+            Via::Command(host) if !place::is_host_name(host) => {
+                return Err(format!("'{host}' is no host"));
+            }
+            Via::Command(host) => Access::Shell(through.replace("{host}", host)),
+            Via::Agent(address) => Access::Agent {
+                address: address.into(),
+                token: token
+                    .ok_or_else(|| {
+                        format!("the agent of '{text}' asks for a token: give --token-file")
+                    })?
+                    .into(),
+            },
+        };
+        Ok(Site {
             name: text.into(),
             access,
             directory: directory.into(),
-        };
-        if let Some(rest) = text.strip_prefix("tcp://") {
-            let slash = rest
-                .find('/')
-                .ok_or_else(|| format!("'{text}' names no directory: tcp://HOST:PORT/DIR"))?;
-            let token = token.ok_or_else(|| {
-                format!("the agent of '{text}' asks for a token: give --token-file")
-            })?;
-            let access = Access::Agent {
-                address: rest[..slash].into(),
-                token: token.into(),
-            };
-            return Ok(site(access, &rest[slash..]));
-        }
-        match text.split_once(":/") {
-            Some((host, _)) if !host.is_empty() && !host.contains('/') => {
-                let directory = &text[host.len() + 1..];
-                // What goes into a shell's line must be a host and nothing else.
-                if !host
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "@.-_".contains(c))
-                {
-                    return Err(format!("'{host}' is no host"));
-                }
-                Ok(site(
-                    Access::Shell(through.replace("{host}", host)),
-                    directory,
-                ))
-            }
-            _ => Ok(site(Access::Here, text)),
-        }
+        })
     }
 }
 

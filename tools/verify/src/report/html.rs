@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use gupfs_kit::html::escape;
+
 use super::{Found, Run, What};
 
 const ROW: usize = 64;
@@ -111,11 +113,4 @@ fn shorten(text: &str) -> String {
         true => text.chars().take(MAX - 1).chain(['…']).collect(),
         false => text.into(),
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }

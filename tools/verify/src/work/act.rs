@@ -1,7 +1,8 @@
 //! From a call to its answer.
 
 use super::{Outcome, Room};
-use crate::history::{Answer, Call, Subject};
+use crate::history::{Answer, Call};
+use crate::subject::Subject;
 
 impl Room {
     /// What a call needs that is no part of it: the file that will be published.

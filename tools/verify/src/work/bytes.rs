@@ -6,8 +6,8 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, fstat, fsync, ftruncate, sta
 use rustix::io::{Errno, pread, pwrite, write};
 
 use super::{Outcome, Room, open_there, sys};
-use crate::history::{Allocate, Answer, Flavour, Range, Subject, tag};
-use crate::place::LOG_RECORD;
+use crate::history::{Allocate, Answer, Flavour, tag};
+use crate::subject::{LOG_RECORD, Range, Subject};
 
 /// More than a log ever holds.
 const LOG_MAX: usize = 1 << 20;

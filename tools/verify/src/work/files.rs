@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use super::{Outcome, Room, open_there, sys};
 use crate::check::ATTRIBUTES;
 use crate::check::model::locks::UNITS;
-use crate::history::{Answer, Subject, tag};
-use crate::place::{MAPPED_SIZE, UNPUBLISHED, subjects};
+use crate::history::{Answer, tag};
+use crate::subject::{MAPPED_SIZE, Subject, UNPUBLISHED, subjects};
 
 const XATTR: &str = "user.verify";
 

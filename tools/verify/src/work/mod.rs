@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
-use crate::history::{Answer, Subject};
-use crate::place::{UNPUBLISHED, subject_path};
+use crate::history::Answer;
+use crate::subject::{Subject, UNPUBLISHED, subject_path};
 
 /// What came of a system call.
 type Outcome<T = Answer> = Result<T, Errno>;

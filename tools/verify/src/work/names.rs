@@ -10,8 +10,8 @@ use rustix::fs::{
 use rustix::io::{Errno, pread, pwrite};
 
 use super::{Outcome, Room, sys};
-use crate::history::{Answer, Kind, Rename, Subject, tag};
-use crate::place;
+use crate::history::{Answer, Kind, Rename, tag};
+use crate::subject::{self, Subject};
 
 /// Bytes of a published file: more than an inline file, less than a page.
 const PUBLISHED: u64 = 2048;
@@ -21,7 +21,7 @@ const DIR_MODE: Mode = Mode::from_raw_mode(0o755);
 
 impl Room {
     fn slot(&self, subject: Subject, slot: u8) -> PathBuf {
-        self.path(subject).join(place::slot_path(slot))
+        self.path(subject).join(subject::slot_path(slot))
     }
 
     pub(super) fn create(&self, subject: Subject, at: u8, exclusive: bool) -> Outcome {
@@ -65,7 +65,7 @@ impl Room {
         let entries = std::fs::read_dir(path).map_err(|error| errno_of(&error))?;
         for entry in entries {
             let name = entry.map_err(|error| errno_of(&error))?.file_name();
-            match place::listed(directory).find(|(_, known)| name == known.as_str()) {
+            match subject::listed(directory).find(|(_, known)| name == known.as_str()) {
                 Some((slot, _)) => slots |= 1 << slot,
                 // What an NFS client keeps for an open file that was removed.
                 None if name.as_encoded_bytes().starts_with(b".nfs") => {}

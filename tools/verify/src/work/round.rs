@@ -12,9 +12,9 @@ use super::Room;
 use super::report::{Desk, now};
 use crate::dice::Dice;
 use crate::frame;
-use crate::history::{Answer, Call, Flavour, Nanos, Record, Subject};
+use crate::history::{Answer, Call, Flavour, Nanos, Record};
 use crate::mix::{self, Memory, Mix};
-use crate::place::{UNPUBLISHED, WHOLE, subjects};
+use crate::subject::{Subject, UNPUBLISHED, WHOLE, subjects};
 
 /// How often a worker says what it is doing.
 const BEAT: Duration = Duration::from_millis(100);
@@ -282,7 +282,7 @@ impl Worker {
         let flavour = Flavour::Fresh;
         for subject in subjects() {
             let calls = match subject {
-                Subject::Names(_) => (0..crate::place::SLOTS)
+                Subject::Names(_) => (0..crate::subject::SLOTS)
                     .flat_map(|at| [Call::Look { at }, Call::Get { at }])
                     .chain([Call::List { directory: 0 }, Call::List { directory: 1 }])
                     .collect(),

@@ -121,7 +121,7 @@ impl Lead<'_> {
         // Files without names are gone with this.
         let closed = self.members(&seats).into_iter();
         let closed = closed.map(|member| (member, Order::Open(Vec::new())));
-        self.crew.ask(closed.collect(), super::SOON)?;
+        self.workers.ask(closed.collect(), super::SOON)?;
         Ok(Measured {
             raw,
             managed,
@@ -195,7 +195,7 @@ impl Lead<'_> {
         let orders = orders.filter(|(_, disks)| !disks.is_empty());
         let orders = orders.map(|(member, disks)| (member, Order::Open(disks)));
         let limit = moving(most.saturating_mul(asked.disk_size.0));
-        self.crew.ask(orders.collect(), limit)?;
+        self.workers.ask(orders.collect(), limit)?;
         Ok(seats)
     }
 
@@ -214,7 +214,7 @@ impl Lead<'_> {
         let orders = self.members(seats).into_iter();
         let orders = orders.map(|member| (member, Order::Stream(of(member))));
         let answers = self
-            .crew
+            .workers
             .ask(orders.collect(), measuring(asked.disk_seconds))?;
         let mut sum = 0.0;
         for answer in answers {

@@ -1,5 +1,6 @@
 //! The mounted file system, from all its clients: a file for each process as in the milestone's IOR runs, and one file for all.
 
+use gupfs_kit::date;
 use serde::Serialize;
 
 use super::super::args::Baseline;
@@ -7,7 +8,6 @@ use super::super::orders::{Answer, Files, Ground, Order, Part, Shape};
 use super::super::site::{Access, Place};
 use super::{Lead, SOON, misunderstood, moving};
 use crate::amount::MB;
-use crate::date;
 use crate::results::{Way, spread};
 use crate::trouble::Outcome;
 
@@ -39,7 +39,7 @@ impl Lead<'_> {
             // Whoever made it is first, and removes it last.
             for member in self.clients(asked).into_iter().rev() {
                 let limit = moving(bytes(asked));
-                self.crew.ask(vec![(member, Order::Leave)], limit)?;
+                self.workers.ask(vec![(member, Order::Leave)], limit)?;
             }
         }
         let all = WORKLOADS.into_iter().zip(rates);
@@ -80,7 +80,8 @@ impl Lead<'_> {
                 makes: index == 0,
                 room: bytes(asked).saturating_mul(2),
             };
-            self.crew.ask(vec![(member, Order::Enter(ground))], SOON)?;
+            self.workers
+                .ask(vec![(member, Order::Enter(ground))], SOON)?;
         }
         Ok(())
     }
@@ -100,7 +101,7 @@ impl Lead<'_> {
         };
         let members = self.clients(asked).into_iter().enumerate();
         let orders = members.map(|(host, member)| (member, Order::Files(files(host))));
-        let answers = self.crew.ask(orders.collect(), moving(bytes(asked)))?;
+        let answers = self.workers.ask(orders.collect(), moving(bytes(asked)))?;
         let mut parts: Vec<Part> = Vec::new();
         for answer in answers {
             let Answer::Parts(some) = answer else {

@@ -6,8 +6,8 @@ pub mod network;
 
 use std::time::Duration;
 
-use super::crew::Crew;
 use super::site::Access;
+use super::workers::Workers;
 use crate::trouble::Trouble;
 
 /// How long an answer may take that needs no measuring.
@@ -16,9 +16,9 @@ const SOON: Duration = Duration::from_secs(60);
 /// The slowest disk or file system that is waited for, in bytes a second.
 const SLOWEST: u64 = 1 << 20;
 
-/// The crew, and who of it is where.
+/// The workers, and who of it is where.
 pub struct Lead<'a> {
-    pub crew: &'a mut Crew,
+    pub workers: &'a mut Workers,
     pub accesses: &'a [Access],
 }
 

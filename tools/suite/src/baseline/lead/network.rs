@@ -176,7 +176,7 @@ impl Lead<'_> {
         let links = links.collect::<Outcome<Vec<_>>>()?;
         let listen = ends.iter().zip(&links);
         let listen = listen.map(|((_, server), link)| (*server, Order::Listen(link.clone())));
-        let ports = self.crew.ask(listen.collect(), SOON)?;
+        let ports = self.workers.ask(listen.collect(), SOON)?;
         let mut connect = Vec::new();
         for (number, port) in ports.iter().enumerate() {
             let Answer::Port(port) = port else {
@@ -186,10 +186,10 @@ impl Lead<'_> {
             let order = Order::Connect(links[number].clone(), format!("{address}:{port}"));
             connect.push((ends[number].0, order));
         }
-        self.crew.ask(connect, SOON)?;
+        self.workers.ask(connect, SOON)?;
         let accept = ends.iter().enumerate();
         let accept = accept.map(|(number, (_, server))| (*server, Order::Accept(number)));
-        self.crew.ask(accept.collect(), SOON)?;
+        self.workers.ask(accept.collect(), SOON)?;
 
         let (message, seconds) = (load.1, asked.seconds);
         let mut flows: Vec<Flow> = vec![];
@@ -217,7 +217,7 @@ impl Lead<'_> {
             .map(|(member, flow)| (member, Order::Flow(flow.clone())))
             .collect();
         let told: Vec<usize> = orders.iter().map(|(member, _)| *member).collect();
-        let answers = self.crew.ask(orders, measuring(seconds))?;
+        let answers = self.workers.ask(orders, measuring(seconds))?;
         let mut rates = vec![0.0; pairs.len()];
         for (member, answer) in told.into_iter().zip(answers) {
             let Answer::Rates(received) = answer else {

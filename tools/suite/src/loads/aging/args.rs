@@ -5,10 +5,9 @@ use std::str::FromStr;
 use clap::Args;
 
 use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// Speed as the file system fills and fragments: at each level files are removed and written anew, then large ones are measured
 #[derive(Args, Clone, Debug)]
@@ -72,18 +71,9 @@ impl Aging {
     pub fn probes(&self) -> u64 {
         self.size.0.saturating_mul(u64::from(self.workers))
     }
-}
 
-impl Tool for Aging {
-    fn np(&self) -> Option<usize> {
-        self.setting.np
-    }
-
-    fn np_otherwise(&self) -> usize {
-        usize::from(self.workers)
-    }
-
-    fn check(&self) -> Outcome<()> {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if !self.levels.is_sorted_by(|a, b| a < b) {
             return refuse("-l must grow: a file system that is filled is not emptied in between");
         }
@@ -100,9 +90,5 @@ impl Tool for Aging {
             ));
         }
         Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }

@@ -13,13 +13,39 @@ use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::space;
 use crate::step::{self, Step, Work};
 use crate::trouble::{Doing, Outcome, Trouble};
 use crate::words::{Judge, Origin, Pen};
+use crate::workload::Workload;
 
-pub fn run(asked: &Aging, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Aging {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.setting.np
+    }
+
+    fn default_np(&self) -> usize {
+        usize::from(self.workers)
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        self.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs).map(Some)
+    }
+}
+
+fn run(asked: &Aging, procs: &mut Procs) -> Outcome<Report> {
     let room = procs.lead(|| room(asked))?;
     let all = room.saturating_add(asked.probes());
     let ground = Ground::make(procs, "aging", &asked.setting, all)?;
@@ -47,7 +73,8 @@ pub fn run(asked: &Aging, procs: &mut Procs) -> Outcome<()> {
         run.measure(&mut level, procs)?;
         report.levels.push(level);
     }
-    ground.end(procs, &asked.setting, &report)
+    ground.end(procs, asked.setting.keep)?;
+    Ok(report)
 }
 
 /// Bytes that are filled at 100 %.

@@ -5,10 +5,9 @@ use clap::{Args, ValueEnum};
 use super::pattern::{App, Scale};
 use super::{btio, checkpoint, flash, nwchem, training};
 use crate::amount::{Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// The I/O of applications: checkpoint and restart, NWChem's three modes, training, BT-IO and FLASH
 #[derive(Args, Clone, Debug)]
@@ -87,6 +86,22 @@ impl Apps {
     pub fn apps(&self) -> impl Iterator<Item = App> {
         self.wanted().map(|pattern| pattern.of(self.scale()))
     }
+
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
+        if self.patterns.contains(&Pattern::Btio)
+            && btio::square(usize::from(self.workers)).is_none()
+        {
+            return refuse(format!(
+                "btio divides a cube among a square of workers: -n {} is none; 1, 4, 9, 16, … are",
+                self.workers
+            ));
+        }
+        if self.each.0 > EACH_MAX {
+            return refuse(format!("-f {} is more than any file system has", self.each));
+        }
+        Ok(())
+    }
 }
 
 impl Pattern {
@@ -112,34 +127,5 @@ impl Pattern {
             Pattern::Btio => btio::btio(scale),
             Pattern::Flash => flash::flash(scale),
         }
-    }
-}
-
-impl Tool for Apps {
-    fn np(&self) -> Option<usize> {
-        self.setting.np
-    }
-
-    fn np_otherwise(&self) -> usize {
-        usize::from(self.workers)
-    }
-
-    fn check(&self) -> Outcome<()> {
-        if self.patterns.contains(&Pattern::Btio)
-            && btio::square(usize::from(self.workers)).is_none()
-        {
-            return refuse(format!(
-                "btio divides a cube among a square of workers: -n {} is none; 1, 4, 9, 16, … are",
-                self.workers
-            ));
-        }
-        if self.each.0 > EACH_MAX {
-            return refuse(format!("-f {} is more than any file system has", self.each));
-        }
-        Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }

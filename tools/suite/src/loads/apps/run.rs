@@ -12,13 +12,39 @@ use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::step::{self, Step, Work};
 use crate::team;
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
+use crate::workload::Workload;
 
-pub fn run(asked: &Apps, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Apps {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.setting.np
+    }
+
+    fn default_np(&self) -> usize {
+        usize::from(self.workers)
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        self.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs).map(Some)
+    }
+}
+
+fn run(asked: &Apps, procs: &mut Procs) -> Outcome<Report> {
     let ground = Ground::make(procs, "apps", &asked.setting, asked.room())?;
     let mut report = Report::new(asked);
     for app in asked.apps() {
@@ -40,7 +66,8 @@ pub fn run(asked: &Apps, procs: &mut Procs) -> Outcome<()> {
         }
         procs.lead(|| clear(&app, &ground, asked.setting.keep))?;
     }
-    ground.end(procs, &asked.setting, &report)
+    ground.end(procs, asked.setting.keep)?;
+    Ok(report)
 }
 
 /// The next pattern has files of the same names.

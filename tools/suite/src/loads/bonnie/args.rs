@@ -3,10 +3,9 @@
 use clap::Args;
 
 use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// One file: written and read byte by byte and in chunks, rewritten, and sought in by several processes; with CPU times
 #[derive(Args, Clone, Debug)]
@@ -38,18 +37,9 @@ impl Bonnie {
     pub fn chunks(&self) -> u64 {
         self.size.0 / self.chunk.0
     }
-}
 
-impl Tool for Bonnie {
-    fn np(&self) -> Option<usize> {
-        self.setting.np
-    }
-
-    fn np_otherwise(&self) -> usize {
-        usize::from(self.seekers)
-    }
-
-    fn check(&self) -> Outcome<()> {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if self.chunk.0 > self.size.0.min(CALL_MAX) {
             return refuse(format!(
                 "-b {} is more than the file of -f {} has, or than one system call moves (1G)",
@@ -60,9 +50,5 @@ impl Tool for Bonnie {
             return refuse("-b must be 8 or more: the rewriting changes a word of each chunk");
         }
         Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }

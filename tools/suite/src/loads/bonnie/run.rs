@@ -6,11 +6,37 @@ use super::tests::{Hand, Test};
 use crate::cpu;
 use crate::ground::Ground;
 use crate::memory::Buffer;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::step::{self, Step};
 use crate::trouble::Outcome;
+use crate::workload::Workload;
 
-pub fn run(asked: &Bonnie, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Bonnie {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.setting.np
+    }
+
+    fn default_np(&self) -> usize {
+        usize::from(self.seekers)
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        self.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs).map(Some)
+    }
+}
+
+fn run(asked: &Bonnie, procs: &mut Procs) -> Outcome<Report> {
     let ground = Ground::make(procs, "bonnie", &asked.setting, asked.size.0)?;
     let hand = Hand::new(asked, &ground);
     let mut report = Report::new(asked);
@@ -26,7 +52,8 @@ pub fn run(asked: &Bonnie, procs: &mut Procs) -> Outcome<()> {
             procs.lead(|| hand.check(test))?;
         }
     }
-    ground.end(procs, &asked.setting, &report)
+    ground.end(procs, asked.setting.keep)?;
+    Ok(report)
 }
 
 fn take(hand: &Hand, test: Test, procs: &mut Procs) -> Outcome<Option<Step>> {

@@ -3,10 +3,9 @@
 use clap::Args;
 
 use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// A data buffer: writers leave files, readers read and remove each; influx and outflux in balance
 #[derive(Args, Clone, Debug)]
@@ -51,18 +50,9 @@ impl Daq {
         let files = u64::from(self.writers) * (u64::from(self.ahead) + 1);
         files.saturating_mul(self.size.0)
     }
-}
 
-impl Tool for Daq {
-    fn np(&self) -> Option<usize> {
-        self.setting.np
-    }
-
-    fn np_otherwise(&self) -> usize {
-        self.workers()
-    }
-
-    fn check(&self) -> Outcome<()> {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if !(self.seconds > 0.0 && self.seconds <= 1e6) {
             return refuse("-t takes a number of seconds above 0");
         }
@@ -76,9 +66,5 @@ impl Tool for Daq {
             ));
         }
         Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }

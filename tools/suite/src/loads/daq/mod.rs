@@ -5,9 +5,11 @@
 //! Enter  at [`Daq`].
 
 mod args;
+mod file;
 mod reader;
 mod report;
 mod run;
+mod tally;
 mod writer;
 
 pub use args::Daq;

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 
 use super::args::Daq;
-use super::run::{Crate, Tally};
+use super::file::DaqFile;
+use super::tally::Tally;
 use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::memory::Buffer;
@@ -34,7 +35,7 @@ impl Reader<'_> {
 
     pub fn run(mut self, halt: &Halt) -> Outcome<Work> {
         let mut tally = Tally::start(self.asked, halt);
-        for file in Crate::of_reader(self.asked, self.reader) {
+        for file in DaqFile::of_reader(self.asked, self.reader) {
             let path = file.whole(self.ground);
             let (mut opened, mut looks) = (None, 0u32);
             let waiting = || match File::open(&path) {
@@ -69,7 +70,7 @@ impl Reader<'_> {
     }
 
     /// Whether the file was read whole, and removed, before all was over.
-    fn read(&mut self, file: Crate, mut from: File, tally: &mut Tally) -> Outcome<bool> {
+    fn read(&mut self, file: DaqFile, mut from: File, tally: &mut Tally) -> Outcome<bool> {
         let path = file.whole(self.ground);
         let mut judge = Judge::new(self.ground.run, self.neighbours(file));
         let mut offset = 0;
@@ -92,10 +93,10 @@ impl Reader<'_> {
     }
 
     /// Files that wrong data may be of: those of the other writers, and the one before.
-    fn neighbours(&self, file: Crate) -> Vec<crate::words::Origin> {
-        let others = (0..u64::from(self.asked.writers)).map(|writer| Crate { writer, ..file });
+    fn neighbours(&self, file: DaqFile) -> Vec<crate::words::Origin> {
+        let others = (0..u64::from(self.asked.writers)).map(|writer| DaqFile { writer, ..file });
         let before = file.number.checked_sub(1);
-        let before = before.map(|number| Crate { number, ..file });
-        others.chain(before).map(Crate::origin).collect()
+        let before = before.map(|number| DaqFile { number, ..file });
+        others.chain(before).map(DaqFile::origin).collect()
     }
 }

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use super::args::Daq;
-use super::run::{Crate, Tally};
+use super::file::DaqFile;
+use super::tally::Tally;
 use crate::amount::MB;
 use crate::ground::Ground;
 use crate::halt::Halt;
@@ -23,7 +24,7 @@ pub struct Writer<'a> {
 impl Writer<'_> {
     pub fn new<'a>(asked: &'a Daq, ground: &'a Ground, writer: usize) -> Writer<'a> {
         let writer = writer as u64;
-        let first = Crate { writer, number: 0 };
+        let first = DaqFile { writer, number: 0 };
         let record = asked.record.0.min(asked.size.0) as usize;
         Writer {
             asked,
@@ -42,7 +43,7 @@ impl Writer<'_> {
         for number in 0u64.. {
             let writer = self.writer;
             if let Some(before) = number.checked_sub(u64::from(self.asked.ahead)) {
-                let before = Crate {
+                let before = DaqFile {
                     writer,
                     number: before,
                 };
@@ -51,7 +52,7 @@ impl Writer<'_> {
                     break;
                 }
             }
-            if !self.write(Crate { writer, number }, &mut tally, &mut pace)? {
+            if !self.write(DaqFile { writer, number }, &mut tally, &mut pace)? {
                 break;
             }
         }
@@ -59,7 +60,12 @@ impl Writer<'_> {
     }
 
     /// Whether the file was written whole before all was over.
-    fn write(&mut self, file: Crate, tally: &mut Tally, pace: &mut Option<Pace>) -> Outcome<bool> {
+    fn write(
+        &mut self,
+        file: DaqFile,
+        tally: &mut Tally,
+        pace: &mut Option<Pace>,
+    ) -> Outcome<bool> {
         self.pen.turn_to(file.origin());
         let (part, whole) = (file.part(self.ground), file.whole(self.ground));
         let mut to = File::create_new(&part).doing("make", &part)?;

@@ -4,10 +4,9 @@ use clap::{Args, ValueEnum};
 
 use super::tests::Test;
 use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse, twice};
 use crate::trouble::Outcome;
+use crate::workload::{refuse, twice};
 
 /// Iozone's tests for every record size and file size
 #[derive(Args, Clone, Debug)]
@@ -75,18 +74,9 @@ impl Matrix {
             .max();
         most.unwrap_or(0).saturating_mul(u64::from(self.workers))
     }
-}
 
-impl Tool for Matrix {
-    fn np(&self) -> Option<usize> {
-        self.setting.np
-    }
-
-    fn np_otherwise(&self) -> usize {
-        usize::from(self.workers)
-    }
-
-    fn check(&self) -> Outcome<()> {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if twice(&self.size) || twice(&self.record) {
             return refuse("-s and -b take each size once: a figure's name says both");
         }
@@ -111,9 +101,5 @@ impl Tool for Matrix {
             }
         }
         Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }

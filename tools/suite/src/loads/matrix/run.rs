@@ -14,13 +14,39 @@ use crate::halt::Halt;
 use crate::latency::{Histogram, Laps};
 use crate::loads::STDIO;
 use crate::memory::Buffer;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::step::{self, Step, Work};
 use crate::team;
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
+use crate::workload::Workload;
 
-pub fn run(asked: &Matrix, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Matrix {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.setting.np
+    }
+
+    fn default_np(&self) -> usize {
+        usize::from(self.workers)
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        self.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs).map(Some)
+    }
+}
+
+fn run(asked: &Matrix, procs: &mut Procs) -> Outcome<Report> {
     let ground = Ground::make(procs, "matrix", &asked.setting, asked.room())?;
     let mut report = Report::new(asked);
     for (size, record) in asked.pairs() {
@@ -54,7 +80,8 @@ pub fn run(asked: &Matrix, procs: &mut Procs) -> Outcome<()> {
             procs.lead(|| remove_all(asked, &ground))?;
         }
     }
-    ground.end(procs, &asked.setting, &report)
+    ground.end(procs, asked.setting.keep)?;
+    Ok(report)
 }
 
 fn remove_all(asked: &Matrix, ground: &Ground) -> Outcome<()> {

@@ -3,10 +3,9 @@
 use clap::Args;
 
 use crate::amount::{Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// A growing number of readers, each reading 50 to 60 KB at random places of a large file
 #[derive(Args, Clone, Debug)]
@@ -47,18 +46,9 @@ impl Pileup {
     pub fn total(&self) -> u64 {
         self.size.0.saturating_mul(u64::from(self.files))
     }
-}
 
-impl Tool for Pileup {
-    fn np(&self) -> Option<usize> {
-        self.setting.np
-    }
-
-    fn np_otherwise(&self) -> usize {
-        self.readers.iter().max().copied().unwrap_or(1).into()
-    }
-
-    fn check(&self) -> Outcome<()> {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if self.least > self.most || self.most > self.size {
             return refuse(format!(
                 "a read has --least {} to --most {} bytes, and a file -f {}: they must not shrink in this order",
@@ -72,9 +62,5 @@ impl Tool for Pileup {
             return refuse("-n is a ramp: its numbers must grow");
         }
         Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }

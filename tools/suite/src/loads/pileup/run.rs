@@ -14,16 +14,42 @@ use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::step::{self, Work};
 use crate::team;
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
+use crate::workload::Workload;
 
 /// One write of the preparation.
 const PIECE: usize = 1 << 20;
 
-pub fn run(asked: &Pileup, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Pileup {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.setting.np
+    }
+
+    fn default_np(&self) -> usize {
+        self.readers.iter().max().copied().unwrap_or(1).into()
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        self.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs).map(Some)
+    }
+}
+
+fn run(asked: &Pileup, procs: &mut Procs) -> Outcome<Report> {
     let ground = Ground::make(procs, "pileup", &asked.setting, asked.total())?;
     let mine = step::dealt(procs, usize::from(asked.files));
     team::apart(procs, |halt| prepare(asked, &ground, mine, halt))?;
@@ -43,7 +69,8 @@ pub fn run(asked: &Pileup, procs: &mut Procs) -> Outcome<()> {
             .rungs
             .extend(step.map(|step| Rung::new(readers, step)));
     }
-    ground.end(procs, &asked.setting, &report)
+    ground.end(procs, asked.setting.keep)?;
+    Ok(report)
 }
 
 /// Who wrote a file: all of it one process, before the readers start.

@@ -3,10 +3,9 @@
 use clap::Args;
 
 use crate::amount::{Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// Load with checked data while a fault command runs: what was lost of what was acknowledged, and how long all stood still
 #[derive(Args, Clone, Debug)]
@@ -67,18 +66,9 @@ impl Reliability {
     pub fn total(&self) -> u64 {
         self.size.0.saturating_mul(u64::from(self.workers))
     }
-}
 
-impl Tool for Reliability {
-    fn np(&self) -> Option<usize> {
-        self.setting.np
-    }
-
-    fn np_otherwise(&self) -> usize {
-        usize::from(self.workers)
-    }
-
-    fn check(&self) -> Outcome<()> {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if !(self.seconds > 0.0 && self.seconds <= 1e5) {
             return refuse("-t takes a number of seconds above 0");
         }
@@ -106,9 +96,5 @@ impl Tool for Reliability {
             ));
         }
         Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }

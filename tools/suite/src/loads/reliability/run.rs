@@ -14,12 +14,47 @@ use super::writer::{Ledger, Writer};
 use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::leftovers;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::step::{self, Step, Work};
 use crate::team;
 use crate::trouble::{Outcome, Trouble};
+use crate::workload::Workload;
 
-pub fn run(asked: &Reliability, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Reliability {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.setting.np
+    }
+
+    fn default_np(&self) -> usize {
+        usize::from(self.workers)
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        self.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs).map(Some)
+    }
+
+    fn verdict(&self, report: &Report) -> Outcome<()> {
+        match report.found.len() {
+            0 => Ok(()),
+            lost => Err(Trouble::met(format!(
+                "{lost} records that were acknowledged are not there"
+            ))),
+        }
+    }
+}
+
+fn run(asked: &Reliability, procs: &mut Procs) -> Outcome<Report> {
     let ground = Ground::make(procs, "reliability", &asked.setting, asked.total())?;
     if !procs.leads() {
         // What repairs may need the directory: only the process that repairs removes it, after that.
@@ -35,16 +70,10 @@ pub fn run(asked: &Reliability, procs: &mut Procs) -> Outcome<()> {
     let mut all: Vec<(usize, Ledger)> = procs.share(&ledgers)?.into_iter().flatten().collect();
     all.sort_by_key(|(worker, _)| *worker);
     let found = read_back(asked, &ground, &all, procs)?;
-    let lost = found.len();
     let ledgers: Vec<Ledger> = all.into_iter().map(|(_, ledger)| ledger).collect();
     let report = Report::new(asked, step, acts, &ledgers, found);
-    ground.end(procs, &asked.setting, &report)?;
-    match lost {
-        0 => Ok(()),
-        lost => Err(Trouble::met(format!(
-            "{lost} records that were acknowledged are not there"
-        ))),
-    }
+    ground.end(procs, asked.setting.keep)?;
+    Ok(report)
 }
 
 /// After how long a call counts as one that does not come back.

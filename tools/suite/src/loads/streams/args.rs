@@ -4,10 +4,9 @@ use clap::{Args, ValueEnum};
 
 use super::layout::{Layout, Shape};
 use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse, twice};
 use crate::trouble::Outcome;
+use crate::workload::{refuse, twice};
 
 /// Sequential streams side by side, as with many lmdd: 1 to N streams, first and second run
 #[derive(Args, Clone, Debug)]
@@ -76,7 +75,7 @@ impl Operation {
 
 impl Sweep {
     /// A process for each stream.
-    pub fn np_otherwise(&self) -> usize {
+    pub fn default_np(&self) -> usize {
         self.streams.iter().max().copied().unwrap_or(1).into()
     }
 
@@ -113,27 +112,15 @@ impl Sweep {
     }
 }
 
-impl Tool for Streams {
-    fn np(&self) -> Option<usize> {
-        self.sweep.setting.np
-    }
-
-    fn np_otherwise(&self) -> usize {
-        self.sweep.np_otherwise()
-    }
-
-    fn check(&self) -> Outcome<()> {
+impl Streams {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if self.layout == Shape::All && self.sweep.operation.writes() {
             return refuse(
                 "with -l all, all streams read one file: give -o read (the file is made before, and not timed)",
             );
         }
         self.sweep.check()
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        let (ground, report) = super::run::work(&self.sweep, self.layout, procs)?;
-        ground.end(procs, &self.sweep.setting, &report)
     }
 }
 
@@ -153,7 +140,7 @@ mod tests {
         let all = ["streams"].into_iter().chain(flags.split_whitespace());
         match Line::try_parse_from(all) {
             Err(_) => true,
-            Ok(line) => line.streams.check().is_err(),
+            Ok(line) => line.streams.check_flags().is_err(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use super::args::Sweep;
+use super::args::{Streams, Sweep};
 use super::layout::{Layout, Shape};
 use super::report::{Report, Row};
 use crate::amount::Size;
@@ -13,14 +13,40 @@ use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::step::{self, Step, Work};
 use crate::team;
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
+use crate::workload::Workload;
 
-/// Everything but the end: the directory of the run, and its report.
-pub fn work(asked: &Sweep, shape: Shape, procs: &mut Procs) -> Outcome<(Ground, Report)> {
+impl Workload for Streams {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.sweep.setting.np
+    }
+
+    fn default_np(&self) -> usize {
+        self.sweep.default_np()
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        self.sweep.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        work(&self.sweep, self.layout, procs).map(Some)
+    }
+}
+
+/// All of a sweep: files of one shape, in a directory that is gone at the end.
+pub fn work(asked: &Sweep, shape: Shape, procs: &mut Procs) -> Outcome<Report> {
     let pairs = || {
         asked.streams.iter().flat_map(|streams| {
             let records = asked.record.iter();
@@ -35,7 +61,8 @@ pub fn work(asked: &Sweep, shape: Shape, procs: &mut Procs) -> Outcome<(Ground, 
         let rows = Turn::new(asked, &ground, layout).run(record, procs)?;
         report.rows.extend(rows);
     }
-    Ok((ground, report))
+    ground.end(procs, asked.setting.keep)?;
+    Ok(report)
 }
 
 /// One number of streams with one record size, on files of its own.

@@ -3,10 +3,9 @@
 use clap::Args;
 
 use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
+use crate::workload::refuse;
 
 /// Threads at once, each on a file of its own: write, random write, read, random read
 #[derive(Args, Clone, Debug)]
@@ -48,14 +47,9 @@ impl Tiotest {
     pub fn total(&self) -> u64 {
         self.size.0.saturating_mul(u64::from(self.threads))
     }
-}
 
-impl Tool for Tiotest {
-    fn np(&self) -> Option<usize> {
-        self.setting.np
-    }
-
-    fn check(&self) -> Outcome<()> {
+    /// Whether the flags go together.
+    pub(super) fn check_flags(&self) -> Outcome<()> {
         if self.block.0 > self.size.0.min(CALL_MAX) {
             return refuse(format!(
                 "-b {} is more than the file of -f {} has, or than one system call moves (1G)",
@@ -69,9 +63,5 @@ impl Tool for Tiotest {
             ));
         }
         Ok(())
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        super::run::run(&self, procs)
     }
 }

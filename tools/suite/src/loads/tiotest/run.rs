@@ -13,10 +13,12 @@ use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
+use crate::output::Destination;
 use crate::procs::Procs;
 use crate::step::{self, Work};
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
+use crate::workload::Workload;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Test {
@@ -43,7 +45,27 @@ impl Test {
     }
 }
 
-pub fn run(asked: &Tiotest, procs: &mut Procs) -> Outcome<()> {
+impl Workload for Tiotest {
+    type Report = Report;
+
+    fn np(&self) -> Option<usize> {
+        self.setting.np
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.check_flags()
+    }
+
+    fn destination(&self) -> Destination<'_> {
+        self.setting.destination()
+    }
+
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+        run(self, procs).map(Some)
+    }
+}
+
+fn run(asked: &Tiotest, procs: &mut Procs) -> Outcome<Report> {
     let ground = Ground::make(procs, "tiotest", &asked.setting, asked.total())?;
     let mut report = Report::new(asked);
     for test in ALL {
@@ -72,7 +94,8 @@ pub fn run(asked: &Tiotest, procs: &mut Procs) -> Outcome<()> {
             .tests
             .extend(step.map(|step| Tested::new(test.name(), step)));
     }
-    ground.end(procs, &asked.setting, &report)
+    ground.end(procs, asked.setting.keep)?;
+    Ok(report)
 }
 
 /// Blocks that a thread visits in a random test: any, and some more than once.

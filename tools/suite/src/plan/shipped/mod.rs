@@ -56,7 +56,7 @@ fn each_plan_can_be_run_with_a_target() {
         assert_eq!(plan.name, name);
         assert!(!plan.about.is_empty());
         plan.targets.push(target.clone());
-        plan.resolve(&super::terms::Terms {
+        plan.resolve(&super::value::MachineNumbers {
             cpus: 4,
             memory: 16 << 30,
         })
@@ -71,7 +71,7 @@ fn the_seeds_have_every_program_but_the_one_that_needs_a_fault() {
     let text = find("seeds").unwrap();
     let workloads = plan("seeds", text).workloads;
     let used: BTreeSet<&str> = workloads.iter().map(|one| &*one.program).collect();
-    let missing: Vec<_> = crate::bench_cli::PROGRAMS
+    let missing: Vec<_> = crate::workload::NAMES
         .into_iter()
         .filter(|program| !used.contains(program))
         .collect();

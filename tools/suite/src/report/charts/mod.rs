@@ -13,7 +13,8 @@ pub mod words;
 
 pub use scale::{Scale, short};
 
-use super::html::escape;
+use gupfs_kit::html::escape;
+
 use crate::results::spread::Spread;
 
 pub const WIDTH: f64 = 360.0;

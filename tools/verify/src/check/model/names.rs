@@ -7,9 +7,9 @@ use libc::{EEXIST, EISDIR, ELOOP, ENOENT, ENOTDIR, ENOTEMPTY, EPERM};
 
 use crate::check::search::Spec;
 use crate::history::{Kind, Rename};
-use crate::place;
+use crate::subject;
 
-pub const SLOTS: usize = place::SLOTS as usize;
+pub const SLOTS: usize = subject::SLOTS as usize;
 
 /// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -199,11 +199,11 @@ impl Names {
 /// A slot, the folder it is in, the slots in it.
 fn around(slot: u8) -> u32 {
     let mut mask = 1 << slot;
-    if let Some(folder) = place::folder(slot) {
+    if let Some(folder) = subject::folder(slot) {
         mask |= 1 << folder;
     }
-    if (place::PLAIN..place::FOLDERS).contains(&slot) {
-        mask |= place::inside(slot).fold(0, |mask, inside| mask | 1 << inside);
+    if (subject::PLAIN..subject::FOLDERS).contains(&slot) {
+        mask |= subject::inside(slot).fold(0, |mask, inside| mask | 1 << inside);
     }
     mask
 }
@@ -397,14 +397,14 @@ fn refused_by_kinds(state: &State, what: &What, errno: i32) -> bool {
 }
 
 fn has_entries(state: &State, slot: u8) -> bool {
-    (place::PLAIN..place::FOLDERS).contains(&slot)
-        && place::inside(slot).any(|inside| state[usize::from(inside)] != Node::None)
+    (subject::PLAIN..subject::FOLDERS).contains(&slot)
+        && subject::inside(slot).any(|inside| state[usize::from(inside)] != Node::None)
 }
 
 impl Why {
     /// What keeps a path from leading to a slot.
     fn path(&mut self, state: &State, slot: u8) {
-        let Some(folder) = place::folder(slot) else {
+        let Some(folder) = subject::folder(slot) else {
             return;
         };
         match state[usize::from(folder)] {

@@ -4,7 +4,7 @@ use super::{Ended, Of, Parts, ended};
 use crate::check::model::register::{Act, Register};
 use crate::check::part::Piece;
 use crate::history::{Answer, Call, Record};
-use crate::place::subject_path;
+use crate::subject::subject_path;
 
 /// What every attribute file begins with: its mode, and its time in seconds since 1970.
 pub const ATTRIBUTES: (u32, u64) = (0o600, 1_000_000_000);

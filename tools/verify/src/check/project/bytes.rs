@@ -11,8 +11,8 @@ use super::{Ended, Of, Parts, ended, timed};
 use crate::check::model::register::{Act, Register};
 use crate::check::part::Piece;
 use crate::check::search::Timed;
-use crate::history::{Allocate, Answer, Call, Range, Record, tag};
-use crate::place::{WHOLE, subject_path};
+use crate::history::{Allocate, Answer, Call, Record, tag};
+use crate::subject::{Range, WHOLE, subject_path};
 
 /// Words that are judged in a stretch besides its first.
 const MEETINGS_MAX: usize = 8;

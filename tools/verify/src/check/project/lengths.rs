@@ -7,8 +7,8 @@ use super::during::During;
 use super::{Ended, Of, Parts, ended, timed};
 use crate::check::model::lengths::{Act, Lengths};
 use crate::check::part::Piece;
-use crate::history::{Allocate, Answer, Call, Record, Subject};
-use crate::place::{MAPPED_SIZE, subject_path};
+use crate::history::{Allocate, Answer, Call, Record};
+use crate::subject::{MAPPED_SIZE, Subject, subject_path};
 
 pub(super) fn add(of: &Of, parts: &mut Parts) {
     let growing = During::of(of.records.iter().map(|(_, record)| *record), grows);

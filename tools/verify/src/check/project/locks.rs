@@ -5,7 +5,7 @@ use crate::check::model::locks::{Act, Locks, UNITS, Unit, What};
 use crate::check::part::Piece;
 use crate::check::search::Timed;
 use crate::history::{Call, Record};
-use crate::place::subject_path;
+use crate::subject::subject_path;
 
 pub(in crate::check) fn add(of: &Of, parts: &mut Parts) {
     let mut acts: Vec<Timed<Act>> = of.acts(act).collect();

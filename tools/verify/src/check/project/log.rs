@@ -7,7 +7,7 @@ use super::{Ended, Of, Parts, ended, timed};
 use crate::check::model::log::{Act, Log};
 use crate::check::part::Piece;
 use crate::history::{Answer, Call};
-use crate::place::subject_path;
+use crate::subject::subject_path;
 
 pub(super) fn add(of: &Of, parts: &mut Parts) {
     let cuts = During::of(of.records.iter().map(|(_, record)| *record), |record| {
@@ -40,8 +40,8 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
 
 /// A size that is no multiple fits no state.
 fn records(size: u64) -> usize {
-    match size % crate::place::LOG_RECORD {
-        0 => (size / crate::place::LOG_RECORD) as usize,
+    match size % crate::subject::LOG_RECORD {
+        0 => (size / crate::subject::LOG_RECORD) as usize,
         _ => usize::MAX,
     }
 }

@@ -21,7 +21,8 @@ use libc::{
 
 use super::part::{Part, Wrong};
 use super::search::Timed;
-use crate::history::{Answer, Call, History, Record, Rename, Subject};
+use crate::history::{Answer, Call, History, Record, Rename};
+use crate::subject::Subject;
 
 pub use attr::ATTRIBUTES;
 pub(super) use bytes::{acts_of as words_acts, words};
@@ -171,7 +172,7 @@ fn refusals(of: &Of, parts: &mut Parts) {
             about: format!(
                 "{} of {}, which nothing can refuse",
                 record.call.name(),
-                crate::place::subject_path(of.subject)
+                crate::subject::subject_path(of.subject)
             ),
             record: *index,
         }));

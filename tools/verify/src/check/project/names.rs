@@ -8,8 +8,8 @@ use super::{Ended, Of, Parts, ended, timed};
 use crate::check::model::names::{self, Act, File, Names, Node, State, What};
 use crate::check::part::{Piece, Wrong};
 use crate::check::search::Timed;
-use crate::history::{Answer, Call, Kind, Record, Subject};
-use crate::place::{self, subject_path};
+use crate::history::{Answer, Call, Kind, Record};
+use crate::subject::{self, Subject, subject_path};
 
 /// What a subject's names are at the beginning of a round: nothing.
 pub fn initial() -> State {
@@ -106,7 +106,7 @@ fn done(record: &Record) -> Vec<Act> {
             seen: Some(*tag),
         },
         (Call::List { directory }, Answer::Listed { slots, .. }) => {
-            let listed = place::listed(directory).map(|(at, _)| What::Listed {
+            let listed = subject::listed(directory).map(|(at, _)| What::Listed {
                 at,
                 there: slots & (1 << at) != 0,
             });

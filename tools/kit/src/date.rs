@@ -1,8 +1,8 @@
-//! Date and time, in file names and in results.
+//! Dates in file names and in results, in UTC.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `YYYYMMDD_HHMMSS` of now, in UTC.
+/// `YYYYMMDD_HHMMSS` of now.
 pub fn stamp() -> String {
     show(now())
 }
@@ -14,6 +14,11 @@ pub fn iso() -> String {
     let day = [&day[..4], &day[4..6], &day[6..]].join("-");
     let time = [&time[..2], &time[2..4], &time[4..]].join(":");
     format!("{day}T{time}Z")
+}
+
+/// `YYYY-MM-DD` of today.
+pub fn day() -> String {
+    iso()[..10].to_owned()
 }
 
 fn now() -> u64 {

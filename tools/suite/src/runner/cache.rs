@@ -2,13 +2,13 @@
 
 use std::hint::black_box;
 
-use super::machine;
+use gupfs_kit::machine;
+
 use crate::results::Cache;
 
 /// Makes the kernel forget what it holds of files, after all of it was written.
 pub fn drop_all() -> Cache {
-    rustix::fs::sync();
-    match std::fs::write("/proc/sys/vm/drop_caches", "3") {
+    match machine::drop_caches() {
         Ok(()) => Cache::Dropped,
         Err(_) => Cache::Undropped,
     }

@@ -2,35 +2,29 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
+use gupfs_kit::date;
 use tempfile::TempDir;
 
 use super::child::{Children, End, Heed, Rest};
-use super::file::{Args, Plan, Target, Workload};
-use super::fill::{NAME_OF_DIR, fill};
-use super::order::{Job, jobs};
-use super::outfile::OutFile;
+use super::program_output::{first_line, last_words, read_report};
 use super::progress::Progress;
+use super::result_file::ResultFile;
 use super::{cache, machine};
-use crate::figure::Figure;
+use crate::leftovers;
+use crate::plan::{Args, Job, NAME_OF_DIR, Plan, PlannedWorkload, Target, fill, jobs};
 use crate::results::series::show;
 use crate::results::{Cache, Failed, Header, Line, Machine, Ran, Results};
 use crate::trouble::{Doing, Outcome, Trouble};
-use crate::{date, leftovers};
 
 /// For `setup`, `teardown` and `version` commands.
 const COMMAND_TIME: Duration = Duration::from_secs(600);
 
 /// So many times as much memory is touched before the first run as before each.
 const TOUCHED_FIRST: u64 = 4;
-
-/// How much of what a program said goes into a message.
-const SAID_MAX: u64 = 2_000;
 
 /// What a session leaves: all results of its file, and why it is not complete.
 pub struct Ended {
@@ -42,7 +36,7 @@ struct Session<'a> {
     plan: &'a Plan,
     /// By workload: how its program is started.
     programs: &'a [Vec<OsString>],
-    out: OutFile,
+    out: ResultFile,
     children: Children,
     progress: Progress,
     scratch: TempDir,
@@ -50,19 +44,16 @@ struct Session<'a> {
     places: Vec<PathBuf>,
 }
 
-/// The part of a program's report that is read.
-#[derive(Deserialize)]
-struct Report {
-    program: String,
-    version: String,
-    figures: Vec<Figure>,
-}
-
+/// Runs what is not yet in the result file.
+///
+/// # Errors
+///
+/// No scratch directory can be made. What else goes wrong is in [`Ended`].
 pub fn run(
     plan: &Plan,
     programs: &[Vec<OsString>],
     machine: Machine,
-    out: OutFile,
+    out: ResultFile,
 ) -> Outcome<Ended> {
     let children = Children::new();
     let left = left(plan, &out.results);
@@ -272,7 +263,7 @@ impl Session<'_> {
     fn measure(
         &mut self,
         job: &Job,
-        workload: &Workload,
+        workload: &PlannedWorkload,
         dir: &Path,
     ) -> Outcome<Result<Ran, Failed>> {
         let plan = self.plan;
@@ -407,49 +398,4 @@ fn words(command: &[OsString]) -> Vec<String> {
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect()
-}
-
-fn read_report(path: &Path) -> Result<Report, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("it wrote no report (--json): {error}"))?;
-    let report: Report = serde_json::from_str(&text)
-        .map_err(|error| format!("its report has not what the suite's programs write: {error}"))?;
-    match report
-        .figures
-        .iter()
-        .find(|figure| !figure.value.is_finite())
-    {
-        Some(figure) => Err(format!("its figure {} is no number", figure.name)),
-        None if report.figures.is_empty() => Err("its report has no figures".into()),
-        None => Ok(report),
-    }
-}
-
-fn last_words(said: &mut File) -> String {
-    let length = said.metadata().map_or(0, |found| found.len());
-    let text = read_from(said, length.saturating_sub(SAID_MAX));
-    match text.trim() {
-        "" => "it said nothing".into(),
-        text => text.into(),
-    }
-}
-
-fn first_line(said: &mut File) -> String {
-    read_from(said, 0)
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
-}
-
-fn read_from(file: &mut File, offset: u64) -> String {
-    let mut bytes = Vec::new();
-    let read = file
-        .seek(SeekFrom::Start(offset))
-        .and_then(|_| file.take(SAID_MAX).read_to_end(&mut bytes));
-    match read {
-        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) => format!("(what it said cannot be read: {error})"),
-    }
 }

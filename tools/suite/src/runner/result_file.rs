@@ -3,19 +3,19 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::file::Plan;
+use crate::plan::Plan;
 use crate::results::{self, Header, Line, Results};
 use crate::trouble::{Outcome, Trouble};
 
-pub struct OutFile {
+pub struct ResultFile {
     pub path: PathBuf,
     file: File,
     /// All that is in it.
     pub results: Results,
 }
 
-impl OutFile {
-    pub fn create(path: &Path) -> Outcome<OutFile> {
+impl ResultFile {
+    pub fn create(path: &Path) -> Outcome<ResultFile> {
         let file = OpenOptions::new().write(true).create_new(true).open(path);
         let file = file.map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Trouble::asked(format!(
@@ -24,7 +24,7 @@ impl OutFile {
             )),
             _ => Trouble::met(format!("cannot make {}: {error}", path.display())),
         })?;
-        Ok(OutFile {
+        Ok(ResultFile {
             path: path.to_path_buf(),
             file,
             results: Results::default(),
@@ -32,7 +32,11 @@ impl OutFile {
     }
 
     /// Goes on behind what is there.
-    pub fn resume(path: &Path, plan: &Plan, machine: &crate::results::Machine) -> Outcome<OutFile> {
+    pub fn resume(
+        path: &Path,
+        plan: &Plan,
+        machine: &crate::results::Machine,
+    ) -> Outcome<ResultFile> {
         let results = Results::read(path)?;
         if let Some(header) = results.headers.last() {
             if header.plan != *plan {
@@ -51,7 +55,7 @@ impl OutFile {
                 )));
             }
         }
-        Ok(OutFile {
+        Ok(ResultFile {
             path: path.to_path_buf(),
             file: results.go_on(path)?,
             results,

@@ -15,7 +15,7 @@ pub enum Value {
 }
 
 /// This machine's numbers.
-pub struct Terms {
+pub struct MachineNumbers {
     pub cpus: u64,
     /// Bytes.
     pub memory: u64,
@@ -43,7 +43,7 @@ impl fmt::Display for Value {
     }
 }
 
-impl Terms {
+impl MachineNumbers {
     pub fn resolve(&self, value: &mut Value) -> Outcome<()> {
         if let Value::Text(text) = value
             && let Some(found) = self.find(text)?
@@ -85,13 +85,13 @@ impl Terms {
 
 #[test]
 fn numbers_of_a_machine_are_found_and_others_left() {
-    let terms = Terms {
+    let numbers = MachineNumbers {
         cpus: 6,
         memory: 24_000 << 20,
     };
     let find = |text: &str| {
         let mut value = Value::Text(text.into());
-        terms.resolve(&mut value).map(|()| value.to_string())
+        numbers.resolve(&mut value).map(|()| value.to_string())
     };
     assert_eq!(find("cpus"), Ok("6".into()));
     assert_eq!(find("2*cpus"), Ok("12".into()));

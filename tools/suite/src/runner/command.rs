@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gupfs_kit::date;
 
-use super::file::{Plan, Target};
-use super::outfile::OutFile;
 use super::program::{self, Itself};
-use super::terms::Value;
-use super::{machine, session, shipped};
-use crate::date;
+use super::result_file::ResultFile;
+use super::{machine, session};
+use crate::plan::{Plan, Target, Value, shipped};
 use crate::results::{Results, compare, series::Series};
 use crate::trouble::{Doing, Outcome, Trouble};
 
@@ -84,9 +83,9 @@ impl Run {
         let older = self.compare.as_deref().map(Results::read).transpose()?;
         let machine = machine::look();
         let out = match (&self.out, self.resume) {
-            (Some(path), true) if path.exists() => OutFile::resume(path, &plan, &machine)?,
-            (Some(path), _) => OutFile::create(path)?,
-            (None, _) => OutFile::create(&default_path(&plan.name))?,
+            (Some(path), true) if path.exists() => ResultFile::resume(path, &plan, &machine)?,
+            (Some(path), _) => ResultFile::create(path)?,
+            (None, _) => ResultFile::create(&default_path(&plan.name))?,
         };
         let ended = session::run(&plan, &programs, machine, out)?;
         print(&ended, older.as_ref());
@@ -131,7 +130,7 @@ impl Run {
         for target in &mut plan.targets {
             target.dir = std::path::absolute(&target.dir).doing("find", &target.dir)?;
         }
-        plan.resolve(&machine::terms())?;
+        plan.resolve(&machine::numbers())?;
         plan.check()?;
         Ok(plan)
     }

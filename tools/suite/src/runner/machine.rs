@@ -2,25 +2,13 @@
 
 use std::path::Path;
 
-use super::terms::Terms;
+use gupfs_kit::machine::{cpus, memory, processor};
+
+use crate::plan::MachineNumbers;
 use crate::results::{Machine, Place};
 
-/// A value of /proc/meminfo, in bytes.
-pub fn memory(name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes << 10)
-}
-
-fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-pub fn terms() -> Terms {
-    Terms {
+pub fn numbers() -> MachineNumbers {
+    MachineNumbers {
         cpus: cpus() as u64,
         memory: memory("MemTotal").unwrap_or(1 << 30),
     }
@@ -36,12 +24,6 @@ pub fn look() -> Machine {
         cpus: cpus(),
         memory_mb: memory("MemTotal").unwrap_or(0) >> 20,
     }
-}
-
-fn processor() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
 }
 
 /// The mount that a directory is in.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use super::order::Job;
+use crate::plan::Job;
 
 pub struct Progress {
     terminal: bool,

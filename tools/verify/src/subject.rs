@@ -1,10 +1,34 @@
-//! Where everything of a round lies, below its directory.
+//! What operations are about, and where it lies below the directory of a round.
 //!
 //! A subject of names has two directories, `x` and `y`. Each has three *plain* slots, whose names come, go and move, and one
 //! *folder*: a directory that is made and removed, never moved, with two slots in it. (A path through a directory that moves is
 //! resolved by Linux in steps, between which it may move: no local file system is linearizable there.)
 
-use crate::history::{Range, Subject};
+use serde::{Deserialize, Serialize};
+
+/// What an operation is about. Operations on different subjects never conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Subject {
+    /// Two directories with a dozen names (slots, see above).
+    Names(u8),
+    /// A file that is written, cut and read at offsets. Its name is never touched.
+    Data(u8),
+    /// A file of constant size, also read and written through mappings.
+    Mapped(u8),
+    /// A file that is appended to, and emptied now and then.
+    Log(u8),
+    /// A file whose mode, time and extended attribute are set.
+    Attr(u8),
+    /// A file that is locked: even numbers by flock, odd ones by fcntl.
+    Lock(u8),
+}
+
+/// Bytes `from..to` of a file, multiples of a word of tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Range {
+    pub from: u64,
+    pub to: u64,
+}
 
 /// Plain slots: 0..3 in x, 3..6 in y. Folders: 6 in x, 7 in y. Inside them: 8, 9 and 10, 11.
 pub const SLOTS: u8 = 12;

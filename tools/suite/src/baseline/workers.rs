@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{self, BufReader, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
-use std::process::{Child, Command, Stdio};
+use std::io::{self, BufReader};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::agent;
-use super::orders::{Answer, Order, receive, send};
+use gupfs_kit::worker::{Answers, WorkerLink};
+
+use super::orders::{Answer, Order, receive, send, send_token};
 use super::site::Access;
 use crate::signals;
 use crate::trouble::{Outcome, Trouble};
@@ -20,8 +19,8 @@ const HELLO: Duration = Duration::from_secs(60);
 /// How long workers may take to clean up.
 const GOODBYE: Duration = Duration::from_secs(30);
 
-/// How long an agent may take to answer at all.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long a worker that was killed is waited for.
+const KILLED: Duration = Duration::from_secs(10);
 
 /// How workers are reached.
 pub struct Ways {
@@ -32,20 +31,14 @@ pub struct Ways {
     pub token: Option<String>,
 }
 
-pub struct Crew {
-    members: Vec<Member>,
+pub struct Workers {
+    all: Vec<Worker>,
     inbox: Receiver<Heard>,
 }
 
-struct Member {
+struct Worker {
     access: Access,
-    out: Option<Box<dyn Write>>,
-    end: End,
-}
-
-enum End {
-    Process(Child),
-    Socket(TcpStream),
+    link: WorkerLink,
 }
 
 enum Heard {
@@ -55,26 +48,30 @@ enum Heard {
     Signal(i32),
 }
 
-impl Crew {
+impl Workers {
     /// A worker for each. From now on signals end the run in order. To be called before threads are started.
-    pub fn start(wanted: &[Access], ways: &Ways) -> Outcome<Crew> {
+    pub fn start(wanted: &[Access], ways: &Ways) -> Outcome<Workers> {
         let (sender, inbox) = channel();
         let signalled = sender.clone();
         signals::on_ending(move |signal| {
             let _ = signalled.send(Heard::Signal(signal));
         });
-        let mut crew = Crew {
-            members: Vec::new(),
+        let mut workers = Workers {
+            all: Vec::new(),
             inbox,
         };
         for access in wanted {
-            let member = reach(access, ways, crew.members.len(), &sender);
-            let member = member.map_err(|error| {
+            let (link, answers) = reach(access, ways).map_err(|error| {
                 Trouble::met(format!("no worker could be started on {access}: {error}"))
             })?;
-            crew.members.push(member);
+            let (number, inbox) = (workers.all.len(), sender.clone());
+            std::thread::spawn(move || listen(number, answers, &inbox));
+            workers.all.push(Worker {
+                access: access.clone(),
+                link,
+            });
         }
-        let mut greeted = crew.wait(
+        let mut greeted = workers.wait(
             (0..wanted.len()).map(|member| (member, "starting".into())),
             HELLO,
         )?;
@@ -88,17 +85,17 @@ impl Crew {
                 }
             }
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     /// Gives orders, several to one worker if need be, and waits for all answers: in the order in which was asked.
     pub fn ask(&mut self, orders: Vec<(usize, Order)>, limit: Duration) -> Outcome<Vec<Answer>> {
         let mut asked = Vec::new();
         for (index, order) in orders {
-            let member = &mut self.members[index];
-            if let Some(out) = &mut member.out {
-                send(out, &order).map_err(|error| {
-                    Trouble::met(format!("{}: the worker is gone: {error}", member.access))
+            let worker = &mut self.all[index];
+            if let Some(orders) = worker.link.orders() {
+                send(orders, &order).map_err(|error| {
+                    Trouble::met(format!("{}: the worker is gone: {error}", worker.access))
                 })?;
             }
             asked.push((index, format!("{order:?}")));
@@ -111,7 +108,7 @@ impl Crew {
         asked: impl Iterator<Item = (usize, String)>,
         limit: Duration,
     ) -> Outcome<Vec<Answer>> {
-        let mut waiting: Vec<VecDeque<usize>> = vec![VecDeque::new(); self.members.len()];
+        let mut waiting: Vec<VecDeque<usize>> = vec![VecDeque::new(); self.all.len()];
         let mut what = Vec::new();
         for (index, (member, order)) in asked.enumerate() {
             waiting[member].push_back(index);
@@ -123,14 +120,14 @@ impl Crew {
             let left = until.saturating_duration_since(Instant::now());
             match self.inbox.recv_timeout(left) {
                 Ok(Heard::Answer(member, Answer::Failed(trouble))) => {
-                    return Err(trouble.at(&self.members[member].access));
+                    return Err(trouble.at(&self.all[member].access));
                 }
                 Ok(Heard::Answer(member, answer)) => match waiting[member].pop_front() {
                     Some(index) => answers[index] = Some(answer),
                     None => return Err(Trouble::met("a worker answered what nobody asked")),
                 },
                 Ok(Heard::Gone(member, why)) => {
-                    let access = &self.members[member].access;
+                    let access = &self.all[member].access;
                     return Err(Trouble::met(format!("the worker on {access}: {why}")));
                 }
                 Ok(Heard::Signal(signal)) => {
@@ -138,8 +135,7 @@ impl Crew {
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let late = waiting.iter().position(|queue| !queue.is_empty());
-                    let late =
-                        late.map_or("a worker".into(), |m| self.members[m].access.to_string());
+                    let late = late.map_or("a worker".into(), |m| self.all[m].access.to_string());
                     let order = waiting.iter().flatten().next().map(|index| &what[*index]);
                     return Err(Trouble::met(format!(
                         "{late} did not answer within {} s: {}",
@@ -153,91 +149,38 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     /// Without orders workers clean up and end; one that cannot is ended.
     fn drop(&mut self) {
-        for member in &mut self.members {
-            member.out = None;
-            if let End::Socket(stream) = &member.end {
-                // It fails only if the other side has gone already.
-                let _ = stream.shutdown(Shutdown::Write);
-            }
+        for worker in &mut self.all {
+            worker.link.close();
         }
         let until = Instant::now() + GOODBYE;
-        for member in &mut self.members {
-            let End::Process(child) = &mut member.end else {
-                continue;
-            };
-            while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            if matches!(child.try_wait(), Ok(None)) {
+        for worker in &mut self.all {
+            if !worker.link.has_ended_by(until) {
                 eprintln!(
                     "the worker on {} did not end within {} s; see what it left",
-                    member.access,
+                    worker.access,
                     GOODBYE.as_secs()
                 );
-                let _ = child.kill();
-                let _ = child.wait();
+                worker.link.kill();
+                worker.link.has_ended_by(Instant::now() + KILLED);
             }
         }
     }
 }
 
-type Pipes = (Member, Box<dyn Read + Send>);
-
-fn reach(access: &Access, ways: &Ways, number: usize, inbox: &Sender<Heard>) -> io::Result<Member> {
-    let (member, input) = match access {
-        Access::Here => {
-            let mut command = Command::new(&ways.worker[0]);
-            command.args(&ways.worker[1..]);
-            process(access, command)?
-        }
-        Access::Through(host) => {
-            let mut command = Command::new("sh");
-            command.args(["-c", &ways.through.replace("{host}", host)]);
-            process(access, command)?
-        }
-        Access::Agent(address) => socket(access, address, ways.token.as_deref().unwrap_or(""))?,
-    };
-    let inbox = inbox.clone();
-    std::thread::spawn(move || listen(number, input, &inbox));
-    Ok(member)
+fn reach(access: &Access, ways: &Ways) -> io::Result<(WorkerLink, Answers)> {
+    match access {
+        Access::Here => WorkerLink::start(&ways.worker),
+        Access::Through(host) => WorkerLink::through(&ways.through.replace("{host}", host)),
+        Access::Agent(address) => WorkerLink::connect(address, |stream| {
+            send_token(stream, ways.token.as_deref().unwrap_or(""))
+        }),
+    }
 }
 
-fn process(access: &Access, mut command: Command) -> io::Result<Pipes> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let (Some(out), Some(input)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(io::Error::other("it has no pipes"));
-    };
-    let member = Member {
-        access: access.clone(),
-        out: Some(Box::new(out)),
-        end: End::Process(child),
-    };
-    Ok((member, Box::new(input)))
-}
-
-fn socket(access: &Access, address: &str, token: &str) -> io::Result<Pipes> {
-    let mut found = address.to_socket_addrs()?;
-    let found = found
-        .next()
-        .ok_or_else(|| io::Error::other("no such host"))?;
-    let mut stream = TcpStream::connect_timeout(&found, CONNECT)?;
-    stream.set_nodelay(true)?;
-    agent::say_token(&mut stream, token)?;
-    let member = Member {
-        access: access.clone(),
-        out: Some(Box::new(stream.try_clone()?)),
-        end: End::Socket(stream.try_clone()?),
-    };
-    Ok((member, Box::new(stream)))
-}
-
-fn listen(member: usize, input: Box<dyn Read + Send>, inbox: &Sender<Heard>) {
+fn listen(member: usize, input: Answers, inbox: &Sender<Heard>) {
     let mut input = BufReader::new(input);
     loop {
         let heard = match receive(&mut input) {

@@ -1,0 +1,191 @@
+//! # workload: programs that load a file system with several processes in step
+//!
+//! Owns   the trait of all of them; their main function; reporting, and cleaning up after a run that failed.
+//! Never  knows what a program measures; writes the report of a run that failed.
+//! Enter  at [`main`] with a program's type, at [`run`] with flags that were parsed.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::figure::Measured;
+use crate::leftovers;
+use crate::output::Destination;
+use crate::procs::{Begun, Procs, begin, started_as};
+use crate::trouble::{Outcome, Trouble};
+
+/// A program of the suite: its fields are its flags.
+pub trait Workload {
+    /// What a run measured. Process 0 has all of it.
+    type Report: Measured + fmt::Display;
+
+    /// How many processes to start on this host, if the flags say so.
+    fn np(&self) -> Option<usize>;
+
+    /// How many to start on this host if neither the flags nor a starter such as mpirun say so.
+    fn default_np(&self) -> usize {
+        1
+    }
+
+    /// Whether the flags go together, as far as that can be said without looking at files and devices.
+    ///
+    /// # Errors
+    ///
+    /// Two flags exclude each other, or a value is out of range: the exit code is 2.
+    fn check(&self) -> Outcome<()>;
+
+    /// Where the report is written.
+    fn destination(&self) -> Destination<'_>;
+
+    /// The work, in each of the processes. Ends with the same outcome in all. None if the flags ask for no measurement.
+    ///
+    /// # Errors
+    ///
+    /// A system call failed, data were wrong, or another process met an error.
+    fn run(&self, procs: &mut Procs) -> Outcome<Option<Self::Report>>;
+
+    /// Whether the run succeeded, by what it measured. Called in each of the processes, once the report is written.
+    ///
+    /// # Errors
+    ///
+    /// The file system broke a promise that this program tests.
+    fn verdict(&self, _report: &Self::Report) -> Outcome<()> {
+        Ok(())
+    }
+}
+
+/// The names of all workloads, as one types them and as plans name them.
+pub const NAMES: [&str; 14] = [
+    "mptio",
+    "metabench",
+    "pioraw",
+    "mdmark",
+    "streams",
+    "interleave",
+    "pileup",
+    "daq",
+    "apps",
+    "matrix",
+    "tiotest",
+    "bonnie",
+    "aging",
+    "reliability",
+];
+
+/// A program's main function.
+pub fn main<W: Workload + Parser>() -> ExitCode {
+    match parse::<W>() {
+        Ok(workload) => ExitCode::from(run(&workload)),
+        Err(code) => code,
+    }
+}
+
+/// What this process's arguments ask for.
+///
+/// # Errors
+///
+/// The arguments are wrong: the user was told, and this is the exit code.
+pub fn parse<T: Parser>() -> Result<T, ExitCode> {
+    T::try_parse().map_err(|error| {
+        // Under mpirun all processes read the same flags; one answer is enough.
+        if started_as() == 0 {
+            let _ = error.print();
+        }
+        ExitCode::from(error.exit_code() as u8)
+    })
+}
+
+/// Runs a program whose flags were parsed: the exit code. Processes of its own are started with this process's arguments.
+pub fn run<W: Workload>(workload: &W) -> u8 {
+    start(workload).unwrap_or_else(|trouble| {
+        if started_as() == 0 {
+            eprintln!("{}: {trouble}", W::Report::PROGRAM);
+        }
+        trouble.exit_code()
+    })
+}
+
+/// Checks, starts the processes and runs: the exit code.
+fn start<W: Workload>(workload: &W) -> Outcome<u8> {
+    workload.check()?;
+    match begin(workload.np(), workload.default_np())? {
+        Begun::Ended(code) => Ok(code),
+        Begun::Process(mut procs) => work(workload, &mut procs),
+    }
+}
+
+/// All processes end in the same way: whatever a failed run made is removed before the last of them leaves.
+fn work<W: Workload>(workload: &W, procs: &mut Procs) -> Outcome<u8> {
+    let worked = measure(workload, procs);
+    let code = match &worked {
+        Ok(()) => 0,
+        Err(trouble) => {
+            if procs.leads() {
+                eprintln!("{trouble}");
+            }
+            clean_up(trouble, procs);
+            trouble.exit_code()
+        }
+    };
+    procs.finish(code)?;
+    Ok(code)
+}
+
+/// Runs, reports, and judges.
+fn measure<W: Workload>(workload: &W, procs: &mut Procs) -> Outcome<()> {
+    let Some(report) = workload.run(procs)? else {
+        return Ok(());
+    };
+    procs.lead(|| workload.destination().write(&report))?;
+    workload.verdict(&report)
+}
+
+/// In all processes, after the same trouble.
+fn clean_up(trouble: &Trouble, procs: &mut Procs) {
+    for said in leftovers::undo() {
+        eprintln!("{said}");
+    }
+    if trouble.is_hung() {
+        for path in leftovers::leave() {
+            if procs.leads() {
+                eprintln!(
+                    "{} is left there, since removing it may hang, too",
+                    path.display()
+                );
+            }
+        }
+        return;
+    }
+    // What one broke is repaired before another needs it. If they cannot be reached, each does what it can.
+    let _ = procs.barrier();
+    for left in leftovers::remove() {
+        eprintln!("{left}");
+    }
+}
+
+/// How many processes: for `--np`.
+///
+/// # Errors
+///
+/// The text is no number from 1 to 1024.
+pub fn parse_np(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(np @ 1..=1024) => Ok(np),
+        _ => Err("write a number of processes, 1 to 1024".into()),
+    }
+}
+
+/// What was asked for is not possible; every process says so by itself, as all were asked the same.
+///
+/// # Errors
+///
+/// Always: exit code 2, with this text.
+pub fn refuse<T>(text: impl Into<String>) -> Outcome<T> {
+    Err(Trouble::asked(text))
+}
+
+/// Whether something stands in a list more than once.
+pub fn twice<T: PartialEq>(list: &[T]) -> bool {
+    (1..list.len()).any(|end| list[..end].contains(&list[end]))
+}
