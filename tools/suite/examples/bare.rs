@@ -15,8 +15,8 @@ use std::hint::black_box;
 use std::io::{Read, Seek, SeekFrom};
 use std::time::Instant;
 
-use gupfs_suite::halt::Halt;
 use gupfs_suite::latency::Laps;
+use gupfs_suite::stop_flag::StopFlag;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
 fn main() {
@@ -117,7 +117,7 @@ fn stat_as_mdtest(dir: &str, prefix: &str, files: u64) -> f64 {
 
 /// What a program of the suite does around each of its operations, and nothing between; and the clock by itself.
 fn lap(count: u64) {
-    let halt = Halt::default();
+    let halt = StopFlag::default();
     let begun = Instant::now();
     let mut laps = Laps::start(&halt);
     for _ in 0..count {

@@ -11,9 +11,9 @@ use crate::mdmark::Mdmark;
 use crate::metabench::Metabench;
 use crate::mptio::Mptio;
 use crate::pioraw::Pioraw;
-use crate::plan::Plans;
-use crate::report::Make;
-use crate::runner::{Itself, Run};
+use crate::plan::ListPlans;
+use crate::report::ReportCommand;
+use crate::runner::{Run, SelfCommand};
 use crate::workload;
 
 /// Commands of the suite. Their help has examples for `gupfs bench`.
@@ -38,13 +38,13 @@ Exit codes: 0 all runs ended well · 1 some failed, or it was interrupted · 2 t
 The page holds all it needs, and no script: open it in any browser, or print it. docs/bench.md says how to read it.
 
 Exit codes: 0 it was written · 1 it could not be written · 2 the results cannot be read, or the arguments are wrong")]
-    Report(Make),
+    Report(ReportCommand),
     #[command(after_help = "Examples:
   gupfs bench plans
   gupfs bench plans quick > my-plan.toml
 
 Exit codes: 0 listed · 2 there is no such plan")]
-    Plans(Plans),
+    Plans(ListPlans),
     #[command(after_help = "Example:
   gupfs bench mptio --np 4 -G -f 64M -b 256K -t 2 -d /mnt/x
 
@@ -96,12 +96,12 @@ impl Bench {
     /// The exit code. `words` start the program as far as the command: the executable, and what stands before `run`. To be
     /// called before threads are started.
     pub fn run(self, words: Vec<OsString>) -> u8 {
-        let itself = Itself {
+        let self_command = SelfCommand {
             words,
             programs: workload::NAMES.map(String::from).to_vec(),
         };
         match self {
-            Bench::Run(run) => said("run", run.run(&itself)),
+            Bench::Run(run) => said("run", run.run(&self_command)),
             Bench::Report(make) => said("report", make.run()),
             Bench::Plans(plans) => {
                 plans.run();
@@ -111,17 +111,17 @@ impl Bench {
             Bench::Metabench(metabench) => workload::run(&metabench),
             Bench::Pioraw(pioraw) => workload::run(&pioraw),
             Bench::Mdmark(mdmark) => workload::run(&mdmark),
-            Bench::Baseline(baseline) => said("baseline", baseline.run(&itself)),
-            Bench::Lab(lab) => said("lab", lab.run(&itself)),
+            Bench::Baseline(baseline) => said("baseline", baseline.run(&self_command)),
+            Bench::Lab(lab) => said("lab", lab.run(&self_command)),
             Bench::Load(load) => load.run(),
         }
     }
 }
 
 /// What a command ended with: trouble is said.
-fn said(command: &str, ended: crate::trouble::Outcome<u8>) -> u8 {
-    ended.unwrap_or_else(|trouble| {
-        eprintln!("{command}: {trouble}");
-        trouble.exit_code()
+fn said(command: &str, ended: crate::error::SuiteResult<u8>) -> u8 {
+    ended.unwrap_or_else(|error| {
+        eprintln!("{command}: {error}");
+        error.exit_code()
     })
 }

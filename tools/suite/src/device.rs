@@ -8,13 +8,13 @@ use std::path::Path;
 use rustix::fs::ioctl_blksszget;
 use rustix::io::Errno;
 
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 
 /// Bytes of a device, and of its blocks, of which whole ones are moved.
-pub fn size_and_block(path: &Path) -> Outcome<(u64, u64)> {
+pub fn size_and_block(path: &Path) -> SuiteResult<(u64, u64)> {
     let found = std::fs::metadata(path).doing("use the device", path)?;
     if !found.file_type().is_block_device() {
-        return Err(Trouble::asked(format!(
+        return Err(SuiteError::usage(format!(
             "{} is not a block device; for files give their directory with -d",
             path.display()
         )));
@@ -27,7 +27,7 @@ pub fn size_and_block(path: &Path) -> Outcome<(u64, u64)> {
 }
 
 /// The kernel refuses to open a device exclusively that is mounted, swapped to, or part of another device.
-pub fn check_free(path: &Path) -> Outcome<()> {
+pub fn check_free(path: &Path) -> SuiteResult<()> {
     let opened = File::options()
         .read(true)
         .write(true)
@@ -35,7 +35,7 @@ pub fn check_free(path: &Path) -> Outcome<()> {
         .open(path);
     match opened {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => {
-            Err(Trouble::asked(format!(
+            Err(SuiteError::usage(format!(
                 "{} is mounted or held by another device, and this run would destroy what is on it; \
                  unmount it, or say --i-know",
                 path.display()

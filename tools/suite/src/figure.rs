@@ -38,7 +38,7 @@ impl Better {
 }
 
 /// A report that has figures.
-pub trait Measured: Serialize {
+pub trait HasFigures: Serialize {
     /// The program's name, as one types it.
     const PROGRAM: &'static str;
 

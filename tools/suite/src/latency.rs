@@ -6,8 +6,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::halt::Halt;
-use crate::trouble::Outcome;
+use crate::error::SuiteResult;
+use crate::stop_flag::StopFlag;
 
 /// Steps in each power of two, as a power of two.
 const FINE: u32 = 5;
@@ -118,9 +118,9 @@ impl Histogram {
     }
 
     /// Steps that have counts, for a message between processes.
-    pub fn pack(&self) -> Packed {
+    pub fn pack(&self) -> PackedHistogram {
         let steps = self.counts.iter().enumerate();
-        Packed {
+        PackedHistogram {
             steps: steps
                 .filter(|(_, count)| **count > 0)
                 .map(|(step, count)| (step, *count))
@@ -132,13 +132,13 @@ impl Histogram {
 
 /// A histogram on its way to another process.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
-pub struct Packed {
+pub struct PackedHistogram {
     steps: Vec<(usize, u64)>,
     longest: u64,
 }
 
 /// One histogram of all that were sent.
-pub fn together<'a>(all: impl IntoIterator<Item = &'a Packed>) -> Histogram {
+pub fn merge<'a>(all: impl IntoIterator<Item = &'a PackedHistogram>) -> Histogram {
     let mut sum = Histogram::default();
     for packed in all {
         for (step, count) in &packed.steps {
@@ -151,14 +151,14 @@ pub fn together<'a>(all: impl IntoIterator<Item = &'a Packed>) -> Histogram {
 
 /// Times one operation after the other with one look at the clock each: the end of one is the start of the next.
 pub struct Laps<'a> {
-    halt: &'a Halt,
+    halt: &'a StopFlag,
     last: Instant,
     pub histogram: Histogram,
 }
 
 impl Laps<'_> {
     /// Of one who works until the end, or until it shall stop.
-    pub fn start(halt: &Halt) -> Laps<'_> {
+    pub fn start(halt: &StopFlag) -> Laps<'_> {
         let histogram = Histogram::default();
         let last = Instant::now();
         Laps {
@@ -174,7 +174,7 @@ impl Laps<'_> {
     }
 
     /// An operation is over. An error if there shall be no other.
-    pub fn lap(&mut self) -> Outcome<()> {
+    pub fn lap(&mut self) -> SuiteResult<()> {
         let now = Instant::now();
         self.histogram.record(now - self.last);
         self.last = now;
@@ -182,7 +182,7 @@ impl Laps<'_> {
     }
 
     /// An error if there shall be no operation any more.
-    pub fn check(&self) -> Outcome<()> {
+    pub fn check(&self) -> SuiteResult<()> {
         self.halt.check()
     }
 }
@@ -212,7 +212,7 @@ mod tests {
         for micros in 1..=1000 {
             histogram.record(Duration::from_micros(micros));
         }
-        let said = together([&histogram.pack()]).summary();
+        let said = merge([&histogram.pack()]).summary();
         assert_eq!(said.operations, 1000);
         for (found, expected) in [(said.p50, 500e-6), (said.p99, 990e-6), (said.p999, 999e-6)] {
             assert!((found / expected - 1.0).abs() < 0.032, "{found} {expected}");

@@ -11,37 +11,37 @@
 // A measuring tool stands outside every simulated world: it reads the real clock and starts real threads.
 #![allow(clippy::disallowed_methods)]
 
-pub mod amount;
 pub mod baseline;
 pub mod bench_cli;
-mod cached;
-pub mod chance;
+pub mod cleanup;
+pub mod common_flags;
 mod cpu;
 pub mod device;
+pub mod error;
 pub mod figure;
-pub mod ground;
-pub mod halt;
 pub mod lab;
 pub mod latency;
-pub mod leftovers;
 pub mod loads;
 pub mod mdmark;
 pub mod memory;
 pub mod metabench;
 pub mod mptio;
 pub mod output;
+mod page_cache;
+pub mod pattern;
 pub mod pioraw;
 pub mod plan;
 pub mod procs;
 pub mod published;
 pub mod report;
 pub mod results;
+pub mod rng;
+pub mod run_directory;
 mod runner;
-pub mod setting;
 mod signals;
+pub mod size;
 pub mod space;
 pub mod step;
-pub mod team;
-pub mod trouble;
-pub mod words;
+pub mod stop_flag;
+pub mod threads;
 pub mod workload;

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use gupfs_kit::date;
 use serde::Serialize;
 
-use crate::figure::{Figure, Measured};
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
+use crate::figure::{Figure, HasFigures};
 
 /// A report as JSON has it.
 #[derive(Serialize)]
-struct Whole<'a, T> {
+struct JsonReport<'a, T> {
     program: &'static str,
     version: &'static str,
     figures: Vec<Figure>,
@@ -34,7 +34,7 @@ impl Destination<'_> {
     /// # Errors
     ///
     /// A file or standard output cannot be written.
-    pub fn write<T: Measured + fmt::Display>(&self, report: &T) -> Outcome<()> {
+    pub fn write<T: HasFigures + fmt::Display>(&self, report: &T) -> SuiteResult<()> {
         if let Some(path) = self.json {
             write_json(report, path)?;
         }
@@ -56,15 +56,15 @@ impl Destination<'_> {
     }
 }
 
-fn write_json<T: Measured>(report: &T, path: &Path) -> Outcome<()> {
-    let whole = Whole {
+fn write_json<T: HasFigures>(report: &T, path: &Path) -> SuiteResult<()> {
+    let whole = JsonReport {
         program: T::PROGRAM,
         version: env!("CARGO_PKG_VERSION"),
         figures: report.figures(),
         report,
     };
     let mut bytes = serde_json::to_vec_pretty(&whole)
-        .map_err(|error| Trouble::met(format!("the report as JSON: {error}")))?;
+        .map_err(|error| SuiteError::failed(format!("the report as JSON: {error}")))?;
     bytes.push(b'\n');
     std::fs::write(path, bytes).doing("write", path)
 }

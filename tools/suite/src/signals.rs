@@ -26,7 +26,7 @@ fn ending() -> libc::sigset_t {
 
 /// From now on such a signal ends no thread: `then` is called with its number, by a thread of its own. To be called before
 /// other threads are started, since they inherit the mask.
-pub fn on_ending(mut then: impl FnMut(i32) + Send + 'static) {
+pub fn on_termination(mut then: impl FnMut(i32) + Send + 'static) {
     let set = ending();
     // SAFETY: the set is initialised, and the former mask is not asked for.
     let blocked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
@@ -42,9 +42,9 @@ pub fn on_ending(mut then: impl FnMut(i32) + Send + 'static) {
     });
 }
 
-/// Lets the signals that [`on_ending`] took through to a program that is started, which inherits the mask; and ends it if this
+/// Lets the signals that [`on_termination`] took through to a program that is started, which inherits the mask; and ends it if this
 /// process is killed.
-pub fn let_through(command: &mut Command) {
+pub fn unblock_in(command: &mut Command) {
     let set = ending();
     let before = move || {
         // SAFETY: the set is initialised, and the former mask is not asked for.

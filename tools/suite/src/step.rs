@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::amount::MB;
-use crate::halt::Halt;
-use crate::latency::{Histogram, Latencies, Packed, together};
+use crate::error::{SuiteError, SuiteResult};
+use crate::latency::{Histogram, Latencies, PackedHistogram, merge};
 use crate::procs::Procs;
-use crate::team;
-use crate::trouble::{Outcome, Trouble};
+use crate::size::MB;
+use crate::stop_flag::StopFlag;
+use crate::threads;
 
 /// What a worker says of its work.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub struct Work {
 
 /// The same with the time that it took, for the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct WorkerResult {
     pub bytes: u64,
     pub operations: u64,
     pub seconds: f64,
@@ -39,11 +39,11 @@ pub struct Step {
     /// Seconds from the barrier that let all go to the one that all reached.
     pub elapsed: f64,
     /// By worker.
-    pub parts: Vec<Part>,
+    pub parts: Vec<WorkerResult>,
     pub latencies: Latencies,
 }
 
-impl Part {
+impl WorkerResult {
     /// MB/s.
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / MB / self.seconds
@@ -86,42 +86,42 @@ impl Step {
     }
 
     pub fn rates(&self) -> impl Iterator<Item = f64> {
-        self.parts.iter().map(Part::rate)
+        self.parts.iter().map(WorkerResult::rate)
     }
 }
 
 /// The workers of this process, of so many in all.
-pub fn dealt(procs: &Procs, workers: usize) -> impl Iterator<Item = usize> + use<> {
+pub fn workers_here(procs: &Procs, workers: usize) -> impl Iterator<Item = usize> + use<> {
     (procs.rank()..workers).step_by(procs.size())
 }
 
 /// A step of so many workers: its result, in process 0. What a worker needs to be ready is not timed, and nobody starts
-/// before all are. A worker that hears of another's trouble, by [`Halt::check`] or [`crate::latency::Laps::lap`], ends at once.
-pub fn take<T>(
+/// before all are. A worker that hears of another's trouble, by [`StopFlag::check`] or [`crate::latency::Laps::lap`], ends at once.
+pub fn run<T>(
     procs: &mut Procs,
     workers: usize,
-    ready: impl Fn(usize) -> Outcome<T> + Sync,
-    work: impl Fn(usize, T, &Halt) -> Outcome<Work> + Sync,
-) -> Outcome<Option<Step>> {
-    let named = |worker, trouble: Trouble| match workers {
-        1 => trouble,
-        _ => trouble.at(format_args!("worker {worker}")),
+    ready: impl Fn(usize) -> SuiteResult<T> + Sync,
+    work: impl Fn(usize, T, &StopFlag) -> SuiteResult<Work> + Sync,
+) -> SuiteResult<Option<Step>> {
+    let named = |worker, error: SuiteError| match workers {
+        1 => error,
+        _ => error.at(format_args!("worker {worker}")),
     };
-    let mine: Vec<usize> = dealt(procs, workers).collect();
-    let mine = team::take(
+    let mine: Vec<usize> = workers_here(procs, workers).collect();
+    let mine = threads::run_step(
         procs,
         &mine,
-        |worker| ready(worker).map_err(|trouble| named(worker, trouble)),
-        |worker, tools, halt| work(worker, tools, halt).map_err(|trouble| named(worker, trouble)),
+        |worker| ready(worker).map_err(|error| named(worker, error)),
+        |worker, tools, halt| work(worker, tools, halt).map_err(|error| named(worker, error)),
     )?;
-    let done: Vec<Said> = mine.done.into_iter().map(said).collect();
+    let done: Vec<WorkerMessage> = mine.done.into_iter().map(said).collect();
     let all = procs.gather(&done)?;
     Ok(all.map(|all| {
-        let mut all: Vec<Said> = all.into_iter().flatten().collect();
+        let mut all: Vec<WorkerMessage> = all.into_iter().flatten().collect();
         all.sort_by_key(|said| said.worker);
         Step {
             elapsed: mine.elapsed,
-            latencies: together(all.iter().map(|said| &said.latencies)).summary(),
+            latencies: merge(all.iter().map(|said| &said.latencies)).summary(),
             parts: all.into_iter().map(|said| said.part).collect(),
         }
     }))
@@ -129,16 +129,16 @@ pub fn take<T>(
 
 /// What process 0 is told of a worker.
 #[derive(Clone, Serialize, Deserialize)]
-struct Said {
+struct WorkerMessage {
     worker: usize,
-    part: Part,
-    latencies: Packed,
+    part: WorkerResult,
+    latencies: PackedHistogram,
 }
 
-fn said((worker, work, seconds): (usize, Work, f64)) -> Said {
-    Said {
+fn said((worker, work, seconds): (usize, Work, f64)) -> WorkerMessage {
+    WorkerMessage {
         worker,
-        part: Part {
+        part: WorkerResult {
             bytes: work.bytes,
             operations: work.latencies.operations(),
             seconds,
@@ -150,7 +150,7 @@ fn said((worker, work, seconds): (usize, Work, f64)) -> Said {
 
 #[test]
 fn a_rate_is_over_the_time_of_the_slowest() {
-    let part = |seconds| Part {
+    let part = |seconds| WorkerResult {
         bytes: 10 << 20,
         operations: 5,
         seconds,
@@ -163,6 +163,6 @@ fn a_rate_is_over_the_time_of_the_slowest() {
     };
     assert_eq!((step.rate(), step.operations_rate()), (5.0, 2.5));
     assert_eq!(step.rates().collect::<Vec<_>>(), [5.0, 2.5]);
-    let operations = step.parts.iter().map(Part::operations_rate);
+    let operations = step.parts.iter().map(WorkerResult::operations_rate);
     assert_eq!(operations.collect::<Vec<_>>(), [2.5, 1.25]);
 }

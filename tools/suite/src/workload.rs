@@ -9,16 +9,16 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::figure::Measured;
-use crate::leftovers;
+use crate::cleanup;
+use crate::error::{SuiteError, SuiteResult};
+use crate::figure::HasFigures;
 use crate::output::Destination;
-use crate::procs::{Begun, Procs, begin, started_as};
-use crate::trouble::{Outcome, Trouble};
+use crate::procs::{Launch, Procs, begin, launch_rank};
 
 /// A program of the suite: its fields are its flags.
 pub trait Workload {
     /// What a run measured. Process 0 has all of it.
-    type Report: Measured + fmt::Display;
+    type Report: HasFigures + fmt::Display;
 
     /// How many processes to start on this host, if the flags say so.
     fn np(&self) -> Option<usize>;
@@ -33,7 +33,7 @@ pub trait Workload {
     /// # Errors
     ///
     /// Two flags exclude each other, or a value is out of range: the exit code is 2.
-    fn check(&self) -> Outcome<()>;
+    fn check(&self) -> SuiteResult<()>;
 
     /// Where the report is written.
     fn destination(&self) -> Destination<'_>;
@@ -43,14 +43,14 @@ pub trait Workload {
     /// # Errors
     ///
     /// A system call failed, data were wrong, or another process met an error.
-    fn run(&self, procs: &mut Procs) -> Outcome<Option<Self::Report>>;
+    fn run(&self, procs: &mut Procs) -> SuiteResult<Option<Self::Report>>;
 
     /// Whether the run succeeded, by what it measured. Called in each of the processes, once the report is written.
     ///
     /// # Errors
     ///
     /// The file system broke a promise that this program tests.
-    fn verdict(&self, _report: &Self::Report) -> Outcome<()> {
+    fn verdict(&self, _report: &Self::Report) -> SuiteResult<()> {
         Ok(())
     }
 }
@@ -89,7 +89,7 @@ pub fn main<W: Workload + Parser>() -> ExitCode {
 pub fn parse<T: Parser>() -> Result<T, ExitCode> {
     T::try_parse().map_err(|error| {
         // Under mpirun all processes read the same flags; one answer is enough.
-        if started_as() == 0 {
+        if launch_rank() == 0 {
             let _ = error.print();
         }
         ExitCode::from(error.exit_code() as u8)
@@ -98,34 +98,34 @@ pub fn parse<T: Parser>() -> Result<T, ExitCode> {
 
 /// Runs a program whose flags were parsed: the exit code. Processes of its own are started with this process's arguments.
 pub fn run<W: Workload>(workload: &W) -> u8 {
-    start(workload).unwrap_or_else(|trouble| {
-        if started_as() == 0 {
-            eprintln!("{}: {trouble}", W::Report::PROGRAM);
+    start(workload).unwrap_or_else(|error| {
+        if launch_rank() == 0 {
+            eprintln!("{}: {error}", W::Report::PROGRAM);
         }
-        trouble.exit_code()
+        error.exit_code()
     })
 }
 
 /// Checks, starts the processes and runs: the exit code.
-fn start<W: Workload>(workload: &W) -> Outcome<u8> {
+fn start<W: Workload>(workload: &W) -> SuiteResult<u8> {
     workload.check()?;
     match begin(workload.np(), workload.default_np())? {
-        Begun::Ended(code) => Ok(code),
-        Begun::Process(mut procs) => work(workload, &mut procs),
+        Launch::Ended(code) => Ok(code),
+        Launch::Process(mut procs) => work(workload, &mut procs),
     }
 }
 
 /// All processes end in the same way: whatever a failed run made is removed before the last of them leaves.
-fn work<W: Workload>(workload: &W, procs: &mut Procs) -> Outcome<u8> {
+fn work<W: Workload>(workload: &W, procs: &mut Procs) -> SuiteResult<u8> {
     let worked = measure(workload, procs);
     let code = match &worked {
         Ok(()) => 0,
-        Err(trouble) => {
-            if procs.leads() {
-                eprintln!("{trouble}");
+        Err(error) => {
+            if procs.is_rank_0() {
+                eprintln!("{error}");
             }
-            clean_up(trouble, procs);
-            trouble.exit_code()
+            clean_up(error, procs);
+            error.exit_code()
         }
     };
     procs.finish(code)?;
@@ -133,22 +133,22 @@ fn work<W: Workload>(workload: &W, procs: &mut Procs) -> Outcome<u8> {
 }
 
 /// Runs, reports, and judges.
-fn measure<W: Workload>(workload: &W, procs: &mut Procs) -> Outcome<()> {
+fn measure<W: Workload>(workload: &W, procs: &mut Procs) -> SuiteResult<()> {
     let Some(report) = workload.run(procs)? else {
         return Ok(());
     };
-    procs.lead(|| workload.destination().write(&report))?;
+    procs.on_rank_0(|| workload.destination().write(&report))?;
     workload.verdict(&report)
 }
 
 /// In all processes, after the same trouble.
-fn clean_up(trouble: &Trouble, procs: &mut Procs) {
-    for said in leftovers::undo() {
+fn clean_up(error: &SuiteError, procs: &mut Procs) {
+    for said in cleanup::repair() {
         eprintln!("{said}");
     }
-    if trouble.is_hung() {
-        for path in leftovers::leave() {
-            if procs.leads() {
+    if error.is_hung() {
+        for path in cleanup::take_paths() {
+            if procs.is_rank_0() {
                 eprintln!(
                     "{} is left there, since removing it may hang, too",
                     path.display()
@@ -159,7 +159,7 @@ fn clean_up(trouble: &Trouble, procs: &mut Procs) {
     }
     // What one broke is repaired before another needs it. If they cannot be reached, each does what it can.
     let _ = procs.barrier();
-    for left in leftovers::remove() {
+    for left in cleanup::remove() {
         eprintln!("{left}");
     }
 }
@@ -181,11 +181,11 @@ pub fn parse_np(text: &str) -> Result<usize, String> {
 /// # Errors
 ///
 /// Always: exit code 2, with this text.
-pub fn refuse<T>(text: impl Into<String>) -> Outcome<T> {
-    Err(Trouble::asked(text))
+pub fn usage_error<T>(text: impl Into<String>) -> SuiteResult<T> {
+    Err(SuiteError::usage(text))
 }
 
 /// Whether something stands in a list more than once.
-pub fn twice<T: PartialEq>(list: &[T]) -> bool {
+pub fn has_duplicates<T: PartialEq>(list: &[T]) -> bool {
     (1..list.len()).any(|end| list[..end].contains(&list[end]))
 }

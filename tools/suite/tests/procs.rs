@@ -8,12 +8,12 @@
 use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, Instant};
 
-use gupfs_suite::figure::{Figure, Measured};
-use gupfs_suite::halt::Halt;
+use gupfs_suite::error::{SuiteError, SuiteResult};
+use gupfs_suite::figure::{Figure, HasFigures};
 use gupfs_suite::output::Destination;
 use gupfs_suite::procs::Procs;
-use gupfs_suite::team;
-use gupfs_suite::trouble::{Outcome, Trouble};
+use gupfs_suite::stop_flag::StopFlag;
+use gupfs_suite::threads;
 use gupfs_suite::workload::{self, Workload};
 
 #[derive(clap::Parser)]
@@ -29,7 +29,7 @@ struct Contract {
 #[derive(serde::Serialize)]
 enum NoReport {}
 
-impl Measured for NoReport {
+impl HasFigures for NoReport {
     const PROGRAM: &'static str = "procs";
 
     fn figures(&self) -> Vec<Figure> {
@@ -50,7 +50,7 @@ impl Workload for Contract {
         self.np
     }
 
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> SuiteResult<()> {
         Ok(())
     }
 
@@ -61,20 +61,20 @@ impl Workload for Contract {
         }
     }
 
-    fn run(&self, procs: &mut Procs) -> Outcome<Option<NoReport>> {
+    fn run(&self, procs: &mut Procs) -> SuiteResult<Option<NoReport>> {
         let done = match self.part.as_str() {
             "speak" => speak(procs),
             "disagree" => disagree(procs),
             "halt" => halt(procs),
             "die" => die(procs),
-            other => Err(Trouble::asked(format!("no part '{other}'"))),
+            other => Err(SuiteError::usage(format!("no part '{other}'"))),
         };
         done.map(|()| None)
     }
 }
 
 /// Each collective call gives everybody what it promises.
-fn speak(procs: &mut Procs) -> Outcome<()> {
+fn speak(procs: &mut Procs) -> SuiteResult<()> {
     let (rank, size) = (procs.rank(), procs.size());
     assert_eq!(size, 3);
     for round in 0..20 {
@@ -92,10 +92,10 @@ fn speak(procs: &mut Procs) -> Outcome<()> {
         }
         assert_eq!(procs.share(&rank)?, [0, 1, 2]);
     }
-    let led = procs.lead(|| Ok("from 0".to_owned()))?;
+    let led = procs.on_rank_0(|| Ok("from 0".to_owned()))?;
     assert_eq!(led, "from 0");
     // Process 0's moment lies before anybody's start: both are read from the clock of this host.
-    let moment = procs.go()?;
+    let moment = procs.start_together()?;
     let begun = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     // In this order what is computed lies rather before the moment than behind it.
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -124,9 +124,9 @@ fn speak(procs: &mut Procs) -> Outcome<()> {
 }
 
 /// One has a trouble: all end with it.
-fn disagree(procs: &mut Procs) -> Outcome<()> {
+fn disagree(procs: &mut Procs) -> SuiteResult<()> {
     let mine = match procs.rank() {
-        1 => Err(Trouble::met("the disk is on fire")),
+        1 => Err(SuiteError::failed("the disk is on fire")),
         _ => Ok(()),
     };
     procs.agree(mine)?;
@@ -135,25 +135,27 @@ fn disagree(procs: &mut Procs) -> Outcome<()> {
 }
 
 /// One worker of one process meets trouble: all others stop their work soon, in the step and in what is done apart.
-fn halt(procs: &mut Procs) -> Outcome<()> {
+fn halt(procs: &mut Procs) -> SuiteResult<()> {
     let begun = Instant::now();
     let rank = procs.rank();
-    let busy = |worker: usize, halt: &Halt| {
+    let busy = |worker: usize, halt: &StopFlag| {
         // Far longer than anybody would wait for this test.
         while begun.elapsed() < Duration::from_secs(300) {
             if rank == 1 && worker == 1 && begun.elapsed() > Duration::from_millis(300) {
-                return Err(Trouble::met(format!("worker {worker} is out of paper")));
+                return Err(SuiteError::failed(format!(
+                    "worker {worker} is out of paper"
+                )));
             }
             halt.check()?;
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     };
-    let apart = team::apart(procs, |halt| busy(1, halt));
+    let apart = threads::run_untimed(procs, |halt| busy(1, halt));
     let text = apart.expect_err("somebody met trouble").to_string();
     assert_eq!(text, "process 1: worker 1 is out of paper");
     assert!(begun.elapsed() < Duration::from_secs(5));
-    let trouble = team::take(
+    let error = threads::run_step(
         procs,
         &[0, 1, 2],
         |_| Ok(()),
@@ -161,16 +163,16 @@ fn halt(procs: &mut Procs) -> Outcome<()> {
     )
     .map(drop);
     assert!(begun.elapsed() < Duration::from_secs(10));
-    trouble
+    error
 }
 
 /// One dies: the others end, and what it made is gone.
-fn die(procs: &mut Procs) -> Outcome<()> {
+fn die(procs: &mut Procs) -> SuiteResult<()> {
     let made = std::env::temp_dir().join(format!(
         "procs_died_{}",
         procs.broadcast(&std::process::id())?
     ));
-    procs.remember(&made)?;
+    procs.remove_on_failure(&made)?;
     if procs.rank() == 0 {
         std::fs::write(&made, "").unwrap();
         eprintln!("made={}", made.display());

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use browser::Browser;
 use gupfs_suite::figure::Figure;
 use gupfs_suite::plan::Plan;
-use gupfs_suite::results::{Cache, Ceiling, Header, Layer, Line, Machine, Place, Ran, Way};
+use gupfs_suite::results::{
+    Cache, Ceiling, Direction, FinishedRun, Header, Layer, Line, Machine, TargetMount,
+};
 use program::{Done, Program};
 use tempfile::TempDir;
 
@@ -75,13 +77,13 @@ published = ["llnl-milestone"]
 /// Results of a plan that nobody ran: figures grow with processes, and scatter by a few percent.
 struct Made {
     lines: String,
-    dice: u64,
+    rng: u64,
 }
 
 impl Made {
     fn new() -> Made {
         let plan = Plan::parse(PLAN, Path::new("plan")).unwrap();
-        let place = |system: &str| Place {
+        let place = |system: &str| TargetMount {
             file_system: system.into(),
             source: "/dev/sdb1".into(),
             version: Some("1.0".into()),
@@ -89,7 +91,7 @@ impl Made {
         let places = plan.targets.iter().zip(["ext4", "fuse", "nfs4"]);
         let mut made = Made {
             lines: String::new(),
-            dice: 1,
+            rng: 1,
         };
         made.add(Line::Plan(Box::new(Header {
             date: "2026-11-01T10:00:00Z".into(),
@@ -130,11 +132,11 @@ impl Made {
 
     /// Between 0 and 1.
     fn chance(&mut self) -> f64 {
-        self.dice = self
-            .dice
+        self.rng = self
+            .rng
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        (self.dice >> 40) as f64 / (1u64 << 24) as f64
+        (self.rng >> 40) as f64 / (1u64 << 24) as f64
     }
 
     fn figures(
@@ -168,9 +170,9 @@ impl Made {
             _ => (&["Seq_Write", "Seq_Read"], "MB/s", 400.0),
         };
         let speed = [1.0, 0.6, 0.58][target] * record * base * (np as f64).powf(0.6);
-        let each = |dice: f64, value: f64| -> Vec<f64> {
+        let each = |rng: f64, value: f64| -> Vec<f64> {
             (0..np)
-                .map(|rank| value / np as f64 * (1.0 + 0.1 * dice * rank as f64))
+                .map(|rank| value / np as f64 * (1.0 + 0.1 * rng * rank as f64))
                 .collect()
         };
         names
@@ -178,8 +180,8 @@ impl Made {
             .enumerate()
             .map(|(number, name)| {
                 let value = speed * (1.0 + 0.5 * number as f64) * (1.0 + 0.12 * self.chance());
-                let dice = self.chance();
-                Figure::rate(name, unit, value, each(dice, value))
+                let rng = self.chance();
+                Figure::rate(name, unit, value, each(rng, value))
             })
             .collect()
     }
@@ -191,7 +193,7 @@ impl Made {
         repetition: u32,
         figures: Vec<Figure>,
     ) {
-        self.add(Line::Run(Ran {
+        self.add(Line::Run(FinishedRun {
             workload: workload.into(),
             target: target.into(),
             setting: setting.clone(),
@@ -213,7 +215,7 @@ impl Made {
     fn ceilings(mut self) -> Made {
         for (target, disk, network) in [("local", 1_500.0, 5_000.0), ("gupfs", 1_500.0, 1_150.0)] {
             for (layer, rate) in [(Layer::Disk, disk), (Layer::Network, network)] {
-                for way in [Way::Write, Way::Read] {
+                for way in [Direction::Write, Direction::Read] {
                     self.add(Line::Ceiling(Ceiling {
                         target: target.into(),
                         layer,

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use clap::Args;
 use gupfs_kit::agent::TokenFile;
 
-use super::site::{Access, Host, Place};
-use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use super::site::{Access, Host, HostPath};
+use crate::error::SuiteResult;
+use crate::size::{CALL_MAX, Size, parse_positive};
+use crate::workload::usage_error;
 
 /// What disks, networks and a file system above them do, layer by layer, and what share of the hardware arrives
 #[derive(Args, Clone, Debug)]
 pub struct Baseline {
     /// A disk: a device (what is on it is destroyed) or a directory, [HOST:]PATH or tcp://HOST:PORT/PATH; several times
     #[arg(long, value_name = "PLACE")]
-    pub disk: Vec<Place>,
+    pub disk: Vec<HostPath>,
     /// The same disks through a volume manager: compared with --disk; several times
     #[arg(long, value_name = "PLACE", requires = "disk")]
-    pub managed: Vec<Place>,
+    pub managed: Vec<HostPath>,
     /// Devices are read and not written: what is on them stays, and there is no figure for writing
     #[arg(long)]
     pub read_only: bool,
@@ -57,7 +57,7 @@ pub struct Baseline {
     pub seconds: f64,
     /// The file system: its directory on each host from which it shall be used, a PLACE; several times
     #[arg(long, value_name = "PLACE")]
-    pub fs: Vec<Place>,
+    pub fs: Vec<HostPath>,
     /// Processes on each of these hosts
     #[arg(short = 'n', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: u16,
@@ -142,60 +142,66 @@ impl Baseline {
         all
     }
 
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if self.accesses().is_empty() {
-            return refuse(
+            return usage_error(
                 "give what shall be measured: --disk, --client and --server (or --host), --fs",
             );
         }
         let agents = |access: &Access| matches!(access, Access::Agent(_));
         if self.token.token_file.is_none() && self.accesses().iter().any(agents) {
-            return refuse("agents ask for a token: give --token-file");
+            return usage_error("agents ask for a token: give --token-file");
         }
         let hosts = self.clients().len() + self.servers().len();
         if hosts > 0 && self.pairs().is_empty() {
-            return refuse(
+            return usage_error(
                 "the network needs a --client and a --server, or two of --host, that are not the same",
             );
         }
         for (_, server) in self.pairs() {
             if self.servers()[server].address().is_none() {
-                return refuse("nobody can connect to a server named 'here': say here=ADDRESS");
+                return usage_error(
+                    "nobody can connect to a server named 'here': say here=ADDRESS",
+                );
             }
         }
         for seconds in [self.seconds, self.disk_seconds] {
             if !(seconds > 0.0 && seconds <= 1e5) {
-                return refuse("--seconds and --disk-seconds take a number of seconds above 0");
+                return usage_error(
+                    "--seconds and --disk-seconds take a number of seconds above 0",
+                );
             }
         }
         if let Some(message) = self.message.iter().find(|size| size.0 > MESSAGE_MAX) {
-            return refuse(format!("--message {message} is more than 64M"));
+            return usage_error(format!("--message {message} is more than 64M"));
         }
         for (flag, record, size) in [
             ("--disk-record", self.disk_record, self.disk_size),
             ("-b", self.record, self.size),
         ] {
             if record.0 > CALL_MAX.min(size.0) {
-                return refuse(format!(
+                return usage_error(format!(
                     "{flag} {record} is more than there is to move ({size}), or than one call moves (1G)"
                 ));
             }
         }
         if !self.disk_record.0.is_multiple_of(512) {
-            return refuse(format!(
+            return usage_error(format!(
                 "disks move whole sectors: --disk-record {} must be a multiple of 512",
                 self.disk_record
             ));
         }
         let most = self.disk_streams.iter().max().copied().unwrap_or(1);
         if self.disk_size.0 / self.disk_record.0 < u64::from(most) {
-            return refuse(format!(
+            return usage_error(format!(
                 "--disk-size {} has not a record for each of {most} streams",
                 self.disk_size
             ));
         }
         if self.judge.is_some() && self.disk.is_empty() && hosts == 0 {
-            return refuse("--judge needs something to judge by: --disk, --client and --server");
+            return usage_error(
+                "--judge needs something to judge by: --disk, --client and --server",
+            );
         }
         Ok(())
     }

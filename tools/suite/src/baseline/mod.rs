@@ -8,7 +8,7 @@
 //! milestone's: a file system "cannot hope to achieve performance better than" the least of network and disk.
 
 mod args;
-mod lead;
+mod coordinator;
 mod orders;
 mod repeated;
 mod report;

@@ -8,8 +8,8 @@ use gupfs_kit::agent::TOKEN_LENGTHS;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::results::Way;
-use crate::trouble::Trouble;
+use crate::error::SuiteError;
+use crate::results::Direction;
 
 /// A worker answers each order once, in their order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub enum Order {
     /// Read or write disks: [`Answer::Rates`] of each.
     Stream(Stream),
     /// Make a directory, or find the one that another worker made.
-    Enter(Ground),
+    Enter(EnterDirectory),
     /// Write or read files in it: [`Answer::Parts`].
     Files(Files),
     /// Remove the directory, if it was made here.
@@ -43,7 +43,7 @@ pub enum Answer {
     /// MB/s.
     Rates(Vec<f64>),
     Parts(Vec<Part>),
-    Failed(Trouble),
+    Failed(SuiteError),
 }
 
 /// Connections between two hosts. Whoever knows the key belongs to it.
@@ -78,13 +78,13 @@ pub struct Disk {
 pub struct Stream {
     /// Which of the disks that were opened.
     pub disks: Vec<usize>,
-    pub way: Way,
+    pub way: Direction,
     pub streams: u16,
     pub seconds: f64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ground {
+pub struct EnterDirectory {
     pub below: PathBuf,
     pub name: String,
     pub makes: bool,
@@ -95,7 +95,7 @@ pub struct Ground {
 /// Files of workers, each a thread here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Files {
-    pub way: Way,
+    pub way: Direction,
     pub shape: Shape,
     /// Numbers of the workers here, of all workers.
     pub workers: Vec<usize>,

@@ -6,18 +6,18 @@ use crate::results::spread::{Ratio, Spread, Verdict};
 
 /// MB/s of each time. As JSON: `rate`, the median, and `rates`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(into = "Said")]
+#[serde(into = "RateJson")]
 pub struct Repeated(Vec<f64>);
 
 #[derive(Serialize)]
-struct Said {
+struct RateJson {
     rate: f64,
     rates: Vec<f64>,
 }
 
-impl From<Repeated> for Said {
-    fn from(repeated: Repeated) -> Said {
-        Said {
+impl From<Repeated> for RateJson {
+    fn from(repeated: Repeated) -> RateJson {
+        RateJson {
             rate: repeated.rate(),
             rates: repeated.0,
         }

@@ -4,15 +4,15 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::lead::disks::{self, Compared, Disks, OneDisk};
-use super::lead::files::Workload;
-use super::lead::network::{Network, Pair};
+use super::coordinator::disks::{self, Compared, Disks, OneDisk};
+use super::coordinator::files::Workload;
+use super::coordinator::network::{Network, Pair};
 use super::repeated::Repeated;
 use super::verdict::{Ceilings, Judged};
-use crate::amount::Size;
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::results::spread::{Ratio, Verdict};
-use crate::results::{Layer, Way, milestone};
+use crate::results::{Direction, Layer, milestone};
+use crate::size::Size;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -39,16 +39,16 @@ pub struct Report {
     pub judged: Vec<Judged>,
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "baseline";
 
     fn figures(&self) -> Vec<Figure> {
         let mut figures = Vec::new();
         for (name, layer, way) in [
-            ("Disk_write", Layer::Disk, Way::Write),
-            ("Disk_read", Layer::Disk, Way::Read),
-            ("Network_write", Layer::Network, Way::Write),
-            ("Network_read", Layer::Network, Way::Read),
+            ("Disk_write", Layer::Disk, Direction::Write),
+            ("Disk_read", Layer::Disk, Direction::Read),
+            ("Network_write", Layer::Network, Direction::Write),
+            ("Network_read", Layer::Network, Direction::Read),
         ] {
             if let Some(rate) = self.ceilings.of(layer, way) {
                 figures.push(Figure::rate(name, "MB/s", rate, []));
@@ -89,8 +89,8 @@ impl fmt::Display for Report {
         }
         if self
             .ceilings
-            .least(Way::Write)
-            .or(self.ceilings.least(Way::Read))
+            .least(Direction::Write)
+            .or(self.ceilings.least(Direction::Read))
             .is_some()
         {
             gap(f)?;
@@ -122,7 +122,7 @@ impl Report {
             let mut streams: Vec<u16> = disk.points.iter().map(|point| point.streams).collect();
             streams.dedup();
             for streams in streams {
-                let [write, read] = [Way::Write, Way::Read]
+                let [write, read] = [Direction::Write, Direction::Read]
                     .map(|way| cells(disk.rate(streams, way), disk.best(way)));
                 let line = format!("{:<PLACE$} {streams:>7} {write} {read}", disk.place);
                 writeln!(f, "{}", line.trim_end())?;
@@ -138,8 +138,8 @@ impl Report {
             let rate = cells(Some(&way.rate), None);
             let blank = " ".repeat(CELLS);
             let (write, read) = match way.way {
-                Way::Write => (rate, blank),
-                Way::Read => (blank, rate),
+                Direction::Write => (rate, blank),
+                Direction::Read => (blank, rate),
             };
             let line = format!("{all:<PLACE$} {:>7} {write} {read}", way.streams);
             writeln!(f, "{}", line.trim_end())?;
@@ -208,7 +208,7 @@ impl Report {
             "{:<PLACE$}    network       disk      least  60 % of it  80 % of it",
             ""
         )?;
-        for way in [Way::Write, Way::Read] {
+        for way in [Direction::Write, Direction::Read] {
             let Some((_, least)) = self.ceilings.least(way) else {
                 continue;
             };
@@ -291,7 +291,7 @@ fn show_pair(f: &mut fmt::Formatter, pair: &Pair) -> fmt::Result {
     }
     writeln!(f)?;
     for streams in streams {
-        for way in [Way::Write, Way::Read] {
+        for way in [Direction::Write, Direction::Read] {
             let rates = messages
                 .iter()
                 .map(|message| pair.rate((streams, *message), way));

@@ -8,38 +8,40 @@ use gupfs_kit::agent::{self, Agent, TokenError};
 use gupfs_kit::date;
 
 use super::args::Baseline;
-use super::lead::Lead;
-use super::lead::disks::TURNS;
+use super::coordinator::Coordinator;
+use super::coordinator::disks::TURNS;
 use super::orders::receive_token;
 use super::report::Report;
 use super::verdict::{Ceilings, Judged};
 use super::worker;
-use super::workers::{Ways, Workers};
+use super::workers::{WorkerCommands, Workers};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 use crate::output::Destination;
 use crate::results::milestone::way_of;
 use crate::results::series::{Series, show};
-use crate::results::{self, Ceiling, Layer, Line, Results, Way, spread};
-use crate::runner::Itself;
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::results::{self, Ceiling, Direction, Layer, Line, Results, spread};
+use crate::runner::SelfCommand;
 
 impl Baseline {
-    /// Measures, or serves as an agent or a worker: the exit code. `itself` starts this program again.
+    /// Measures, or serves as an agent or a worker: the exit code. `self_command` starts this program again.
     ///
     /// # Errors
     ///
     /// The flags exclude each other, a worker was lost, or a measurement failed.
-    pub fn run(self, itself: &Itself) -> Outcome<u8> {
+    pub fn run(self, self_command: &SelfCommand) -> SuiteResult<u8> {
         if self.worker {
             return match worker::serve() {
                 Ok(()) => Ok(0),
-                Err(error) => Err(Trouble::met(format!("nobody hears this worker: {error}"))),
+                Err(error) => Err(SuiteError::failed(format!(
+                    "nobody hears this worker: {error}"
+                ))),
             };
         }
-        let mut words = itself.words.clone();
+        let mut words = self_command.words.clone();
         words.extend(["baseline", "--worker"].map(OsString::from));
         let token = self.token.read().map_err(|error| match error {
-            TokenError::Unreadable(..) => Trouble::met(error.to_string()),
-            TokenError::Unsuitable(_) => Trouble::asked(error.to_string()),
+            TokenError::Unreadable(..) => SuiteError::failed(error.to_string()),
+            TokenError::Unsuitable(_) => SuiteError::usage(error.to_string()),
         })?;
         if let (Some(address), Some(token)) = (&self.serve, &token) {
             let agent = Agent {
@@ -48,10 +50,12 @@ impl Baseline {
                 receive_token,
             };
             let Err(error) = agent::listen(address, &agent);
-            return Err(Trouble::met(format!("cannot listen at {address}: {error}")));
+            return Err(SuiteError::failed(format!(
+                "cannot listen at {address}: {error}"
+            )));
         }
         self.check_flags()?;
-        let ways = Ways {
+        let ways = WorkerCommands {
             worker: words,
             through: self.through.clone(),
             token,
@@ -60,87 +64,87 @@ impl Baseline {
     }
 }
 
-fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
-    let older = asked.judge.as_deref().map(Results::read).transpose()?;
-    if let Some(out) = asked.out.as_deref().filter(|out| out.exists()) {
+fn run(args: &Baseline, ways: &WorkerCommands) -> SuiteResult<()> {
+    let older = args.judge.as_deref().map(Results::read).transpose()?;
+    if let Some(out) = args.out.as_deref().filter(|out| out.exists()) {
         Results::read(out)?;
     }
-    let accesses = asked.accesses();
+    let accesses = args.accesses();
     let mut workers = Workers::start(&accesses, ways)?;
-    let mut lead = Lead {
+    let mut coordinator = Coordinator {
         workers: &mut workers,
         accesses: &accesses,
     };
-    say_how_long(asked);
-    let disks = match asked.disk.is_empty() {
+    say_how_long(args);
+    let disks = match args.disk.is_empty() {
         true => None,
-        false => Some(lead.disks(asked)?),
+        false => Some(coordinator.disks(args)?),
     };
-    let network = match asked.pairs().is_empty() {
+    let network = match args.pairs().is_empty() {
         true => None,
-        false => Some(lead.network(asked)?),
+        false => Some(coordinator.network(args)?),
     };
-    let files = match asked.fs.is_empty() {
+    let files = match args.fs.is_empty() {
         true => Vec::new(),
-        false => lead.files(asked)?,
+        false => coordinator.files(args)?,
     };
     drop(workers);
     let disk = |way| disks.as_ref().and_then(|disks| disks.raw.rate(way));
     let net = |way| network.as_ref().and_then(|network| network.rate(way));
     let ceilings = Ceilings {
-        disk_write: disk(Way::Write),
-        disk_read: disk(Way::Read),
-        network_write: net(Way::Write),
-        network_read: net(Way::Read),
+        disk_write: disk(Direction::Write),
+        disk_read: disk(Direction::Read),
+        network_write: net(Direction::Write),
+        network_read: net(Direction::Read),
     };
     let judged = files.iter();
     let judged = judged.map(|files| (files.name.to_owned(), files.way, files.rate));
-    let judged = judged.chain(older.iter().flat_map(|older| rates(older, asked)));
+    let judged = judged.chain(older.iter().flat_map(|older| rates(older, args)));
     let judged: Vec<Judged> = judged
         .filter_map(|(workload, way, rate)| ceilings.judge(workload, way, rate))
         .collect();
     let report = Report {
         date: date::iso(),
-        target: asked.target.clone(),
-        repeat: asked.repeat,
-        disk_bytes: asked.disk_size.0,
-        disk_record: asked.disk_record.0,
-        disk_seconds: asked.disk_seconds,
+        target: args.target.clone(),
+        repeat: args.repeat,
+        disk_bytes: args.disk_size.0,
+        disk_record: args.disk_record.0,
+        disk_seconds: args.disk_seconds,
         disks,
-        network_seconds: asked.seconds,
+        network_seconds: args.seconds,
         network,
-        hosts: asked.fs.len(),
-        workers: asked.workers,
-        file_bytes: asked.size.0,
-        file_record: asked.record.0,
+        hosts: args.fs.len(),
+        workers: args.workers,
+        file_bytes: args.size.0,
+        file_record: args.record.0,
         files,
         ceilings,
         judged,
     };
-    if let (Some(out), Some(target)) = (&asked.out, &asked.target) {
+    if let (Some(out), Some(target)) = (&args.out, &args.target) {
         add(out, target, &ceilings)?;
     }
     let destination = Destination {
         base: None,
-        json: asked.json.as_deref(),
+        json: args.json.as_deref(),
     };
     destination.write(&report)
 }
 
 /// On standard error, since it takes a while.
-fn say_how_long(asked: &Baseline) {
-    let repeat = asked.repeat as usize;
-    let disks = asked.disk.len() + asked.managed.len();
-    let ways = if asked.read_only { 1 } else { 2 };
-    let turns = if asked.managed.is_empty() {
+fn say_how_long(args: &Baseline) {
+    let repeat = args.repeat as usize;
+    let disks = args.disk.len() + args.managed.len();
+    let ways = if args.read_only { 1 } else { 2 };
+    let turns = if args.managed.is_empty() {
         0
     } else {
         2 * TURNS
     };
     let of_disks =
-        ((disks * asked.disk_streams.len() * repeat + turns) * ways) as f64 * asked.disk_seconds;
-    let loads = asked.pairs().len() * asked.streams.len() * asked.message.len() * 2 * repeat;
-    let of_network = loads as f64 * asked.seconds * 1.25;
+        ((disks * args.disk_streams.len() * repeat + turns) * ways) as f64 * args.disk_seconds;
+    let loads = args.pairs().len() * args.streams.len() * args.message.len() * 2 * repeat;
+    let of_network = loads as f64 * args.seconds * 1.25;
     if of_disks > 0.0 {
         eprintln!("Disks: about {of_disks:.0} s, and filling them before.");
     }
@@ -150,10 +154,9 @@ fn say_how_long(asked: &Baseline) {
 }
 
 /// Medians of what is in MB/s and goes one way.
-fn rates(older: &Results, asked: &Baseline) -> Vec<(String, Way, f64)> {
+fn rates(older: &Results, args: &Baseline) -> Vec<(String, Direction, f64)> {
     let ours = |series: &&Series| {
-        asked
-            .target
+        args.target
             .as_ref()
             .is_none_or(|target| series.target == *target)
     };
@@ -177,10 +180,10 @@ fn rates(older: &Results, asked: &Baseline) -> Vec<(String, Way, f64)> {
 }
 
 /// Behind what the file holds.
-fn add(out: &Path, target: &str, ceilings: &Ceilings) -> Outcome<()> {
+fn add(out: &Path, target: &str, ceilings: &Ceilings) -> SuiteResult<()> {
     let mut lines = String::new();
     for layer in Layer::ALL {
-        for way in [Way::Write, Way::Read] {
+        for way in [Direction::Write, Direction::Read] {
             if let Some(rate) = ceilings.of(layer, way) {
                 let line = Line::Ceiling(Ceiling {
                     target: target.into(),
@@ -194,7 +197,7 @@ fn add(out: &Path, target: &str, ceilings: &Ceilings) -> Outcome<()> {
         }
     }
     if lines.is_empty() {
-        return Err(Trouble::asked(
+        return Err(SuiteError::usage(
             "--out takes what disks and network can do, and neither was measured",
         ));
     }

@@ -26,7 +26,7 @@ pub struct Host {
 
 /// A path on some host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct HostPath {
     pub access: Access,
     pub path: PathBuf,
 }
@@ -75,11 +75,11 @@ impl FromStr for Host {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for HostPath {
     type Err = String;
 
     /// `PATH` (here), `NAME:/PATH` or `tcp://HOST:PORT/PATH`.
-    fn from_str(text: &str) -> Result<Place, String> {
+    fn from_str(text: &str) -> Result<HostPath, String> {
         let (via, path) = place::split(text)
             .ok_or_else(|| format!("'{text}' has no path: tcp://HOST:PORT/PATH"))?;
         let access = match via {
@@ -88,7 +88,7 @@ impl FromStr for Place {
             Via::Command(host) => access(host)?,
             Via::Agent(address) => access(&format!("tcp://{address}"))?,
         };
-        Ok(Place {
+        Ok(HostPath {
             access,
             path: path.into(),
         })
@@ -105,7 +105,7 @@ impl fmt::Display for Access {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for HostPath {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.access {
             Access::Here => write!(f, "{}", self.path.display()),
@@ -125,12 +125,12 @@ fn a_host_or_place_is_here_or_behind_a_command_or_an_agent() {
     for wrong in ["", "a;reboot", "-oProxyCommand=x", "tcp://node2", "node1="] {
         assert!(wrong.parse::<Host>().is_err(), "{wrong}");
     }
-    let shown = |text: &str| text.parse::<Place>().unwrap().to_string();
+    let shown = |text: &str| text.parse::<HostPath>().unwrap().to_string();
     assert_eq!(shown("/dev/sdb"), "/dev/sdb");
     assert_eq!(shown("some/dir"), "some/dir");
     assert_eq!(shown("node1:/dev/sdb"), "node1:/dev/sdb");
     assert_eq!(shown("tcp://node2:7000/mnt/x"), "node2:7000:/mnt/x");
     for wrong in ["", "a b:/x", "tcp://node2:7000"] {
-        assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+        assert!(wrong.parse::<HostPath>().is_err(), "{wrong}");
     }
 }

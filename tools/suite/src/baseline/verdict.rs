@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::results::milestone::{self, Verdict};
-use crate::results::{Layer, Way};
+use crate::results::{Direction, Layer};
 
 /// What the layers below can do, in MB/s, as far as it was measured.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -17,7 +17,7 @@ pub struct Ceilings {
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
     pub workload: String,
-    pub way: Way,
+    pub way: Direction,
     /// MB/s.
     pub measured: f64,
     pub least: f64,
@@ -28,22 +28,22 @@ pub struct Judged {
 }
 
 impl Ceilings {
-    pub fn of(&self, layer: Layer, way: Way) -> Option<f64> {
+    pub fn of(&self, layer: Layer, way: Direction) -> Option<f64> {
         match (layer, way) {
-            (Layer::Disk, Way::Write) => self.disk_write,
-            (Layer::Disk, Way::Read) => self.disk_read,
-            (Layer::Network, Way::Write) => self.network_write,
-            (Layer::Network, Way::Read) => self.network_read,
+            (Layer::Disk, Direction::Write) => self.disk_write,
+            (Layer::Disk, Direction::Read) => self.disk_read,
+            (Layer::Network, Direction::Write) => self.network_write,
+            (Layer::Network, Direction::Read) => self.network_read,
         }
     }
 
     /// The layer that limits, and what it can do.
-    pub fn least(&self, way: Way) -> Option<(Layer, f64)> {
+    pub fn least(&self, way: Direction) -> Option<(Layer, f64)> {
         milestone::least(|layer| self.of(layer, way), |rate| *rate)
     }
 
     /// None: nothing is known to judge by.
-    pub fn judge(&self, workload: String, way: Way, measured: f64) -> Option<Judged> {
+    pub fn judge(&self, workload: String, way: Direction, measured: f64) -> Option<Judged> {
         let (limited_by, least) = self.least(way)?;
         let share = measured / least;
         Some(Judged {
@@ -73,7 +73,10 @@ mod tests {
             network_read: Some(3030.0),
         };
         let judged = |way, rate| alc.judge("IOR".into(), way, rate).unwrap();
-        let (write, read) = (judged(Way::Write, 1810.0), judged(Way::Read, 1197.0));
+        let (write, read) = (
+            judged(Direction::Write, 1810.0),
+            judged(Direction::Read, 1197.0),
+        );
         assert_eq!((write.least, write.limited_by), (2100.0, Layer::Disk));
         // "Percent of required performance" 143.7 and 129.5, "of target" 107.7 and 97.2.
         let percent = |judged: &Judged, line: f64| (1000.0 * judged.share / line).round() / 10.0;
@@ -92,8 +95,8 @@ mod tests {
             ..Ceilings::default()
         };
         let judge = |way, rate| disk.judge(String::new(), way, rate).map(|j| j.verdict);
-        assert_eq!(judge(Way::Read, 100.1), Some(Verdict::Cache));
-        assert_eq!(judge(Way::Read, 59.9), Some(Verdict::Below));
-        assert_eq!(judge(Way::Write, 50.0), None);
+        assert_eq!(judge(Direction::Read, 100.1), Some(Verdict::Cache));
+        assert_eq!(judge(Direction::Read, 59.9), Some(Verdict::Below));
+        assert_eq!(judge(Direction::Write, 50.0), None);
     }
 }

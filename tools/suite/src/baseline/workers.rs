@@ -10,8 +10,8 @@ use gupfs_kit::worker::{Answers, WorkerLink};
 
 use super::orders::{Answer, Order, receive, send, send_token};
 use super::site::Access;
+use crate::error::{SuiteError, SuiteResult};
 use crate::signals;
-use crate::trouble::{Outcome, Trouble};
 
 /// How long logging in on another host may take.
 const HELLO: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ const GOODBYE: Duration = Duration::from_secs(30);
 const KILLED: Duration = Duration::from_secs(10);
 
 /// How workers are reached.
-pub struct Ways {
+pub struct WorkerCommands {
     /// What starts a worker here.
     pub worker: Vec<OsString>,
     /// A shell's line that starts one on `{host}`.
@@ -33,7 +33,7 @@ pub struct Ways {
 
 pub struct Workers {
     all: Vec<Worker>,
-    inbox: Receiver<Heard>,
+    inbox: Receiver<WorkerEvent>,
 }
 
 struct Worker {
@@ -41,7 +41,7 @@ struct Worker {
     link: WorkerLink,
 }
 
-enum Heard {
+enum WorkerEvent {
     Answer(usize, Answer),
     /// A worker has ended, or cannot be understood.
     Gone(usize, String),
@@ -50,11 +50,11 @@ enum Heard {
 
 impl Workers {
     /// A worker for each. From now on signals end the run in order. To be called before threads are started.
-    pub fn start(wanted: &[Access], ways: &Ways) -> Outcome<Workers> {
+    pub fn start(wanted: &[Access], ways: &WorkerCommands) -> SuiteResult<Workers> {
         let (sender, inbox) = channel();
         let signalled = sender.clone();
-        signals::on_ending(move |signal| {
-            let _ = signalled.send(Heard::Signal(signal));
+        signals::on_termination(move |signal| {
+            let _ = signalled.send(WorkerEvent::Signal(signal));
         });
         let mut workers = Workers {
             all: Vec::new(),
@@ -62,7 +62,7 @@ impl Workers {
         };
         for access in wanted {
             let (link, answers) = reach(access, ways).map_err(|error| {
-                Trouble::met(format!("no worker could be started on {access}: {error}"))
+                SuiteError::failed(format!("no worker could be started on {access}: {error}"))
             })?;
             let (number, inbox) = (workers.all.len(), sender.clone());
             std::thread::spawn(move || listen(number, answers, &inbox));
@@ -79,7 +79,7 @@ impl Workers {
             match hello {
                 Answer::Hello(version) if version == env!("CARGO_PKG_VERSION") => {}
                 _ => {
-                    return Err(Trouble::met(format!(
+                    return Err(SuiteError::failed(format!(
                         "the worker on {access} is of another version than this program"
                     )));
                 }
@@ -89,28 +89,32 @@ impl Workers {
     }
 
     /// Gives orders, several to one worker if need be, and waits for all answers: in the order in which was asked.
-    pub fn ask(&mut self, orders: Vec<(usize, Order)>, limit: Duration) -> Outcome<Vec<Answer>> {
-        let mut asked = Vec::new();
+    pub fn ask(
+        &mut self,
+        orders: Vec<(usize, Order)>,
+        limit: Duration,
+    ) -> SuiteResult<Vec<Answer>> {
+        let mut args = Vec::new();
         for (index, order) in orders {
             let worker = &mut self.all[index];
             if let Some(orders) = worker.link.orders() {
                 send(orders, &order).map_err(|error| {
-                    Trouble::met(format!("{}: the worker is gone: {error}", worker.access))
+                    SuiteError::failed(format!("{}: the worker is gone: {error}", worker.access))
                 })?;
             }
-            asked.push((index, format!("{order:?}")));
+            args.push((index, format!("{order:?}")));
         }
-        self.wait(asked.into_iter(), limit)
+        self.wait(args.into_iter(), limit)
     }
 
     fn wait(
         &mut self,
-        asked: impl Iterator<Item = (usize, String)>,
+        args: impl Iterator<Item = (usize, String)>,
         limit: Duration,
-    ) -> Outcome<Vec<Answer>> {
+    ) -> SuiteResult<Vec<Answer>> {
         let mut waiting: Vec<VecDeque<usize>> = vec![VecDeque::new(); self.all.len()];
         let mut what = Vec::new();
-        for (index, (member, order)) in asked.enumerate() {
+        for (index, (member, order)) in args.enumerate() {
             waiting[member].push_back(index);
             what.push(order);
         }
@@ -119,25 +123,25 @@ impl Workers {
         while answers.iter().any(Option::is_none) {
             let left = until.saturating_duration_since(Instant::now());
             match self.inbox.recv_timeout(left) {
-                Ok(Heard::Answer(member, Answer::Failed(trouble))) => {
-                    return Err(trouble.at(&self.all[member].access));
+                Ok(WorkerEvent::Answer(member, Answer::Failed(error))) => {
+                    return Err(error.at(&self.all[member].access));
                 }
-                Ok(Heard::Answer(member, answer)) => match waiting[member].pop_front() {
+                Ok(WorkerEvent::Answer(member, answer)) => match waiting[member].pop_front() {
                     Some(index) => answers[index] = Some(answer),
-                    None => return Err(Trouble::met("a worker answered what nobody asked")),
+                    None => return Err(SuiteError::failed("a worker answered what nobody asked")),
                 },
-                Ok(Heard::Gone(member, why)) => {
+                Ok(WorkerEvent::Gone(member, why)) => {
                     let access = &self.all[member].access;
-                    return Err(Trouble::met(format!("the worker on {access}: {why}")));
+                    return Err(SuiteError::failed(format!("the worker on {access}: {why}")));
                 }
-                Ok(Heard::Signal(signal)) => {
-                    return Err(Trouble::met(format!("ended by signal {signal}")));
+                Ok(WorkerEvent::Signal(signal)) => {
+                    return Err(SuiteError::failed(format!("ended by signal {signal}")));
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let late = waiting.iter().position(|queue| !queue.is_empty());
                     let late = late.map_or("a worker".into(), |m| self.all[m].access.to_string());
                     let order = waiting.iter().flatten().next().map(|index| &what[*index]);
-                    return Err(Trouble::met(format!(
+                    return Err(SuiteError::failed(format!(
                         "{late} did not answer within {} s: {}",
                         limit.as_secs(),
                         order.map_or("", |order| order)
@@ -170,7 +174,7 @@ impl Drop for Workers {
     }
 }
 
-fn reach(access: &Access, ways: &Ways) -> io::Result<(WorkerLink, Answers)> {
+fn reach(access: &Access, ways: &WorkerCommands) -> io::Result<(WorkerLink, Answers)> {
     match access {
         Access::Here => WorkerLink::start(&ways.worker),
         Access::Through(host) => WorkerLink::through(&ways.through.replace("{host}", host)),
@@ -180,15 +184,15 @@ fn reach(access: &Access, ways: &Ways) -> io::Result<(WorkerLink, Answers)> {
     }
 }
 
-fn listen(member: usize, input: Answers, inbox: &Sender<Heard>) {
+fn listen(member: usize, input: Answers, inbox: &Sender<WorkerEvent>) {
     let mut input = BufReader::new(input);
     loop {
         let heard = match receive(&mut input) {
-            Ok(Some(answer)) => Heard::Answer(member, answer),
-            Ok(None) => Heard::Gone(member, "it has ended".into()),
-            Err(error) => Heard::Gone(member, error.to_string()),
+            Ok(Some(answer)) => WorkerEvent::Answer(member, answer),
+            Ok(None) => WorkerEvent::Gone(member, "it has ended".into()),
+            Err(error) => WorkerEvent::Gone(member, error.to_string()),
         };
-        let last = matches!(heard, Heard::Gone(..));
+        let last = matches!(heard, WorkerEvent::Gone(..));
         if inbox.send(heard).is_err() || last {
             return;
         }

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     match std::env::current_exe() {
-        Ok(itself) => ExitCode::from(suite.bench.run(vec![itself.into_os_string()])),
+        Ok(self_command) => ExitCode::from(suite.bench.run(vec![self_command.into_os_string()])),
         Err(error) => {
             eprintln!("gupfs-suite: it is not known where this program lies: {error}");
             ExitCode::from(2)

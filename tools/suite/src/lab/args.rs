@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::hosts::Hosts;
+use super::links::Rate;
 use super::plan::Plan;
-use super::wires::Rate;
 use super::{clean, run};
-use crate::runner::Itself;
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use crate::error::SuiteResult;
+use crate::runner::SelfCommand;
+use crate::workload::usage_error;
 
 /// Hosts with slow links between them, on this machine alone: servers and clients start what a plan says, and all is removed
 #[derive(Args, Clone, Debug)]
@@ -40,9 +40,9 @@ pub struct Lab {
 const HOSTS_MAX: usize = 1000;
 
 impl Lab {
-    pub fn run(self, itself: &Itself) -> Outcome<u8> {
+    pub fn run(self, self_command: &SelfCommand) -> SuiteResult<u8> {
         if !rustix::process::geteuid().is_root() {
-            return refuse("a lab makes network namespaces and limits links: run it as root");
+            return usage_error("a lab makes network namespaces and limits links: run it as root");
         }
         if self.clean {
             return clean::all().map(|()| 0);
@@ -56,14 +56,14 @@ impl Lab {
         plan.link = self.link.or(plan.link);
         let hosts = Hosts::new(plan.servers, plan.clients);
         if hosts.all().is_empty() {
-            return refuse(
+            return usage_error(
                 "a lab needs hosts: give --servers and --clients, or a plan that has them",
             );
         }
         if hosts.all().len() > HOSTS_MAX {
-            return refuse(format!("a lab has at most {HOSTS_MAX} hosts"));
+            return usage_error(format!("a lab has at most {HOSTS_MAX} hosts"));
         }
         plan.check(&hosts)?;
-        run::run(&plan, &hosts, &self.command, itself)
+        run::run(&plan, &hosts, &self.command, self_command)
     }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::place::Place;
-use super::wires;
-use crate::trouble::{Doing, Outcome, Trouble};
+use super::directory::LabDirectory;
+use super::links;
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 
 /// How long processes may take to end after they were asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -17,13 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Removes what killed labs left.
-pub fn all() -> Outcome<()> {
-    let (abandoned, living) = Place::abandoned()?;
+pub fn all() -> SuiteResult<()> {
+    let (abandoned, living) = LabDirectory::abandoned()?;
     let mut left = Vec::new();
     for place in &abandoned {
         match remove(place) {
             Ok(()) => println!("{} is removed", place.lab),
-            Err(trouble) => left.push(trouble.to_string()),
+            Err(error) => left.push(error.to_string()),
         }
     }
     if abandoned.is_empty() {
@@ -34,27 +34,27 @@ pub fn all() -> Outcome<()> {
     }
     match left.is_empty() {
         true => Ok(()),
-        false => Err(Trouble::met(left.join("\n"))),
+        false => Err(SuiteError::failed(left.join("\n"))),
     }
 }
 
 /// Ends what runs in a lab's hosts, unmounts what is mounted below its directory, removes both. Goes on after a failure.
 /// Where it is not known what is mounted, nothing is removed.
-pub fn remove(place: &Place) -> Outcome<()> {
+pub fn remove(place: &LabDirectory) -> SuiteResult<()> {
     remove_by(&place.lab, &place.dir, Path::new(MOUNTS))
 }
 
-fn remove_by(lab: &str, dir: &Path, list: &Path) -> Outcome<()> {
+fn remove_by(lab: &str, dir: &Path, list: &Path) -> SuiteResult<()> {
     let mut left = Vec::new();
     let mut tried =
-        |outcome: Outcome<()>| left.extend(outcome.err().map(|trouble| trouble.to_string()));
-    let namespaces = wires::namespaces(lab);
+        |outcome: SuiteResult<()>| left.extend(outcome.err().map(|error| error.to_string()));
+    let namespaces = links::namespaces(lab);
     tried(end_all_in(&namespaces));
     let known = take_apart(dir, &namespaces, list, &mut tried);
     tried(known);
     match left.is_empty() {
         true => Ok(()),
-        false => Err(Trouble::met(format!(
+        false => Err(SuiteError::failed(format!(
             "of {lab} there is left: {}; see to it, then run `lab --clean`",
             left.join("; ")
         ))),
@@ -66,14 +66,14 @@ fn take_apart(
     dir: &Path,
     namespaces: &[String],
     list: &Path,
-    tried: &mut impl FnMut(Outcome<()>),
-) -> Outcome<()> {
+    tried: &mut impl FnMut(SuiteResult<()>),
+) -> SuiteResult<()> {
     for mount in mounts_below(dir, list)?.into_iter().rev() {
         // Detached: what serves it is gone already.
         tried(unmount(&mount, UnmountFlags::DETACH).doing("unmount", &mount));
     }
     for namespace in namespaces {
-        tried(wires::remove(namespace));
+        tried(links::remove(namespace));
     }
     // A mount that could not be unmounted, or that may be there, must not be emptied.
     if mounts_below(dir, list)?.is_empty() {
@@ -82,7 +82,7 @@ fn take_apart(
     Ok(())
 }
 
-fn end_all_in(namespaces: &[String]) -> Outcome<()> {
+fn end_all_in(namespaces: &[String]) -> SuiteResult<()> {
     for signal in [Signal::TERM, Signal::KILL] {
         let until = Instant::now() + PATIENCE;
         let mut asked = Vec::new();
@@ -110,7 +110,7 @@ fn end_all_in(namespaces: &[String]) -> Outcome<()> {
         .collect();
     match left.is_empty() {
         true => Ok(()),
-        false => Err(Trouble::met(format!(
+        false => Err(SuiteError::failed(format!(
             "processes that cannot be ended: {}",
             left.join(" ")
         ))),
@@ -121,14 +121,14 @@ fn end_all_in(namespaces: &[String]) -> Outcome<()> {
 fn processes_in(namespaces: &[String]) -> Vec<(i32, OwnedFd)> {
     let ours: Vec<_> = namespaces
         .iter()
-        .filter_map(|name| wires::identity(&wires::file(name)))
+        .filter_map(|name| links::identity(&links::file(name)))
         .collect();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let found = pids.filter_map(|pid| {
         // First held, then looked at: its number cannot become another's in between.
         let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-        let network = wires::identity(&PathBuf::from(format!("/proc/{pid}/ns/net")))?;
+        let network = links::identity(&PathBuf::from(format!("/proc/{pid}/ns/net")))?;
         ours.contains(&network).then_some((pid, process))
     });
     found.collect()
@@ -137,13 +137,13 @@ fn processes_in(namespaces: &[String]) -> Vec<(i32, OwnedFd)> {
 const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// In the order in which they were mounted.
-fn mounts_below(dir: &Path, list: &Path) -> Outcome<Vec<PathBuf>> {
+fn mounts_below(dir: &Path, list: &Path) -> SuiteResult<Vec<PathBuf>> {
     let text = std::fs::read_to_string(list).doing("read", list)?;
     mounts_in(&text, dir)
 }
 
 /// Of the kernel's list, which is never empty: there is a root.
-fn mounts_in(list: &str, dir: &Path) -> Outcome<Vec<PathBuf>> {
+fn mounts_in(list: &str, dir: &Path) -> SuiteResult<Vec<PathBuf>> {
     let points = list.lines().map(|line| line.split(' ').nth(4));
     let points: Option<Vec<_>> = points.collect();
     match points {
@@ -152,7 +152,7 @@ fn mounts_in(list: &str, dir: &Path) -> Outcome<Vec<PathBuf>> {
             let points = points.map(|point| PathBuf::from(point.replace("\\040", " ")));
             Ok(points.filter(|point| point.starts_with(dir)).collect())
         }
-        _ => Err(Trouble::met(format!(
+        _ => Err(SuiteError::failed(format!(
             "{MOUNTS} is not understood: what is mounted below {} is not known",
             dir.display()
         ))),

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::wires;
+use super::links;
+use crate::error::{SuiteError, SuiteResult};
 use crate::signals;
-use crate::trouble::{Outcome, Trouble};
 
 /// How long a process may take to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,24 +22,24 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The signal that ends this lab, if one came.
 #[derive(Clone, Default)]
-pub struct Ending(Arc<AtomicI32>);
+pub struct StopSignal(Arc<AtomicI32>);
 
-impl Ending {
+impl StopSignal {
     /// To be called before threads are started.
-    pub fn watch() -> Ending {
-        let ending = Ending::default();
+    pub fn watch() -> StopSignal {
+        let ending = StopSignal::default();
         let seen = ending.0.clone();
-        signals::on_ending(move |signal| {
+        signals::on_termination(move |signal| {
             let _ = seen.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         });
         ending
     }
 
     /// An error if the lab shall end.
-    pub fn check(&self) -> Outcome<()> {
+    pub fn check(&self) -> SuiteResult<()> {
         match self.0.load(Ordering::SeqCst) {
             0 => Ok(()),
-            signal => Err(Trouble::met(format!("ended by signal {signal}"))),
+            signal => Err(SuiteError::failed(format!("ended by signal {signal}"))),
         }
     }
 
@@ -47,8 +47,8 @@ impl Ending {
     pub fn wait<T>(
         &self,
         limit: Option<Duration>,
-        mut is: impl FnMut() -> Outcome<Option<T>>,
-    ) -> Outcome<Option<T>> {
+        mut is: impl FnMut() -> SuiteResult<Option<T>>,
+    ) -> SuiteResult<Option<T>> {
         let until = limit.map(|limit| Instant::now() + limit);
         loop {
             if let Some(found) = is()? {
@@ -64,7 +64,7 @@ impl Ending {
 }
 
 /// A process that is ended, with its group, when it is dropped.
-pub struct Job {
+pub struct LabProcess {
     /// What a user calls it.
     pub name: String,
     child: Child,
@@ -73,17 +73,22 @@ pub struct Job {
     ended: Option<ExitStatus>,
 }
 
-impl Job {
+impl LabProcess {
     /// Starts it with what it says in a file, or as this process says it: then a terminal is its own, too.
-    pub fn start(name: String, mut command: Command, said: Option<&File>) -> Outcome<Job> {
-        signals::let_through(&mut command);
+    pub fn start(
+        name: String,
+        mut command: Command,
+        said: Option<&File>,
+    ) -> SuiteResult<LabProcess> {
+        signals::unblock_in(&mut command);
         // Who is not in the group in the foreground may not read from the terminal.
         let leads = said.is_some() || !std::io::stdin().is_terminal();
         if leads {
             command.process_group(0);
         }
-        let met =
-            |error: std::io::Error| Trouble::met(format!("{name} could not be started: {error}"));
+        let met = |error: std::io::Error| {
+            SuiteError::failed(format!("{name} could not be started: {error}"))
+        };
         if let Some(said) = said {
             command
                 .stdin(Stdio::null())
@@ -91,7 +96,7 @@ impl Job {
                 .stderr(said.try_clone().map_err(met)?);
         }
         let child = command.spawn().map_err(met)?;
-        Ok(Job {
+        Ok(LabProcess {
             name,
             child,
             leads,
@@ -100,11 +105,12 @@ impl Job {
     }
 
     /// How it ended, if it has.
-    pub fn ended(&mut self) -> Outcome<Option<ExitStatus>> {
+    pub fn ended(&mut self) -> SuiteResult<Option<ExitStatus>> {
         if self.ended.is_none() {
             let ended = self.child.try_wait();
-            self.ended = ended
-                .map_err(|error| Trouble::met(format!("waiting for {}: {error}", self.name)))?;
+            self.ended = ended.map_err(|error| {
+                SuiteError::failed(format!("waiting for {}: {error}", self.name))
+            })?;
         }
         Ok(self.ended)
     }
@@ -113,9 +119,9 @@ impl Job {
     pub fn listens(&self, port: u16, network: &Path) -> bool {
         let pid = self.child.id();
         // It begins in the lab's own network, and enters its host's.
-        let entered = wires::identity(Path::new(&format!("/proc/{pid}/ns/net")));
+        let entered = links::identity(Path::new(&format!("/proc/{pid}/ns/net")));
         entered.is_some()
-            && entered == wires::identity(network)
+            && entered == links::identity(network)
             && ["tcp", "tcp6"].iter().any(|table| {
                 let table = std::fs::read_to_string(format!("/proc/{pid}/net/{table}"));
                 table.is_ok_and(|table| table.lines().any(|line| is_listener(line, port)))
@@ -142,10 +148,10 @@ fn is_listener(line: &str, port: u16) -> bool {
 }
 
 /// Ends them all, at once.
-pub fn end(jobs: &mut Vec<Job>) {
+pub fn end(jobs: &mut Vec<LabProcess>) {
     for signal in [Signal::TERM, Signal::KILL] {
         let until = Instant::now() + PATIENCE;
-        let mut running = |job: &mut Job| matches!(job.ended(), Ok(None));
+        let mut running = |job: &mut LabProcess| matches!(job.ended(), Ok(None));
         jobs.iter_mut()
             .filter(|job| job.ended.is_none())
             .for_each(|job| job.signal(signal));

@@ -6,11 +6,11 @@
 
 mod args;
 mod clean;
+mod directory;
 mod hosts;
 mod job;
-mod place;
+mod links;
 mod plan;
 mod run;
-mod wires;
 
 pub use args::Lab;

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::hosts::Hosts;
-use super::wires::Rate;
-use crate::trouble::{Outcome, Trouble};
+use super::links::Rate;
+use crate::error::{SuiteError, SuiteResult};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,23 +54,23 @@ impl Step {
 }
 
 impl Plan {
-    pub fn read(file: &Path) -> Outcome<Plan> {
+    pub fn read(file: &Path) -> SuiteResult<Plan> {
         let text = std::fs::read_to_string(file).map_err(|error| {
-            Trouble::asked(format!("cannot read the plan {}: {error}", file.display()))
+            SuiteError::usage(format!("cannot read the plan {}: {error}", file.display()))
         })?;
         toml::from_str(&text).map_err(|error| {
-            Trouble::asked(format!(
+            SuiteError::usage(format!(
                 "{} is not a plan of a lab: {error}",
                 file.display()
             ))
         })
     }
 
-    pub fn check(&self, hosts: &Hosts) -> Outcome<()> {
+    pub fn check(&self, hosts: &Hosts) -> SuiteResult<()> {
         for (index, step) in self.steps.iter().enumerate() {
             let wrong = |text: &str| {
                 let number = index + 1;
-                Err(Trouble::asked(format!(
+                Err(SuiteError::usage(format!(
                     "step {number} ({}): {text}",
                     step.command
                 )))
@@ -106,7 +106,7 @@ fn a_plan_is_checked_with_its_hosts() {
     let check = |text: &str| {
         let plan: Plan = toml::from_str(text).unwrap();
         let hosts = Hosts::new(plan.servers, plan.clients);
-        plan.check(&hosts).map_err(|trouble| trouble.to_string())
+        plan.check(&hosts).map_err(|error| error.to_string())
     };
     let step = "servers = 1\nlink = '400mbit'\n[[step]]\non = 's1'\ncommand = 'x'\n";
     assert_eq!(check(step), Ok(()));

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::directory::LabDirectory;
 use super::hosts::{Host, Hosts, names};
-use super::job::{self, Ending, Job};
-use super::place::Place;
+use super::job::{self, LabProcess, StopSignal};
 use super::plan::{Plan, Step};
-use super::{clean, wires};
-use crate::runner::Itself;
-use crate::trouble::{Doing, Outcome, Trouble};
+use super::{clean, links};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
+use crate::runner::SelfCommand;
 
 /// How long a `stop` command may take.
 const STOP: Duration = Duration::from_secs(60);
@@ -22,37 +22,47 @@ const STOP: Duration = Duration::from_secs(60);
 const SAID_MAX: usize = 2_000;
 
 /// The exit code.
-pub fn run(plan: &Plan, hosts: &Hosts, command: &[OsString], itself: &Itself) -> Outcome<u8> {
-    let ending = Ending::watch();
-    let mut lab = Standing {
-        place: Place::make()?,
+pub fn run(
+    plan: &Plan,
+    hosts: &Hosts,
+    command: &[OsString],
+    self_command: &SelfCommand,
+) -> SuiteResult<u8> {
+    let ending = StopSignal::watch();
+    let mut lab = RunningLab {
+        place: LabDirectory::make()?,
         hosts,
         ending,
         jobs: Vec::new(),
         stops: Vec::new(),
     };
-    let worked = lab.work(plan, command, itself);
+    let worked = lab.work(plan, command, self_command);
     let removed = lab.remove();
     match (worked, removed) {
-        (Err(worked), Err(removed)) => Err(Trouble::met(format!("{worked}\n{removed}"))),
+        (Err(worked), Err(removed)) => Err(SuiteError::failed(format!("{worked}\n{removed}"))),
         (worked, removed) => removed.and(worked),
     }
 }
 
-struct Standing<'a> {
-    place: Place,
+struct RunningLab<'a> {
+    place: LabDirectory,
     hosts: &'a Hosts,
-    ending: Ending,
+    ending: StopSignal,
     /// What goes on running.
-    jobs: Vec<Job>,
+    jobs: Vec<LabProcess>,
     /// What shall be run before those are ended, and in which host.
     stops: Vec<(Host, String)>,
 }
 
-impl Standing<'_> {
-    fn work(&mut self, plan: &Plan, command: &[OsString], itself: &Itself) -> Outcome<u8> {
-        wires::make(&self.place.lab, self.hosts, plan.link)?;
-        self.furnish(itself)?;
+impl RunningLab<'_> {
+    fn work(
+        &mut self,
+        plan: &Plan,
+        command: &[OsString],
+        self_command: &SelfCommand,
+    ) -> SuiteResult<u8> {
+        links::make(&self.place.lab, self.hosts, plan.link)?;
+        self.furnish(self_command)?;
         let link = plan
             .link
             .map_or("as fast as this machine".into(), |rate| rate.to_string());
@@ -71,20 +81,20 @@ impl Standing<'_> {
     }
 
     /// A directory for each host, and the two commands that a lab has.
-    fn furnish(&self, itself: &Itself) -> Outcome<()> {
+    fn furnish(&self, self_command: &SelfCommand) -> SuiteResult<()> {
         for host in self.hosts.all() {
             let dir = self.dir(host);
             std::fs::create_dir(&dir).doing("make", &dir)?;
         }
         let bin = self.place.dir.join("bin");
         std::fs::create_dir(&bin).doing("make", &bin)?;
-        let begin = wires::file(&wires::namespace(&self.place.lab, ""));
+        let begin = links::file(&links::namespace(&self.place.lab, ""));
         let on = format!(
             "HOST=$1 DIR={}/$1\nexport HOST DIR\nshift\nexec nsenter --net={}\"$HOST\" \"$@\"\n",
             quoted(self.place.dir.as_os_str()),
             quoted(begin.as_os_str())
         );
-        let words: Vec<_> = itself.words.iter().map(|word| quoted(word)).collect();
+        let words: Vec<_> = self_command.words.iter().map(|word| quoted(word)).collect();
         let bench = format!("exec {} \"$@\"\n", words.join(" "));
         for (name, text) in [("on", on), ("bench", bench)] {
             let path = bin.join(name);
@@ -106,7 +116,7 @@ impl Standing<'_> {
             .as_deref()
             .and_then(Path::parent)
             .unwrap_or(Path::new("/"));
-        let (bin, system) = (self.place.dir.join("bin"), wires::path_with_system_tools());
+        let (bin, system) = (self.place.dir.join("bin"), links::path_with_system_tools());
         let path = format!("{}:{system}:{}", bin.display(), beside.display());
         command
             .env("PATH", path)
@@ -120,10 +130,10 @@ impl Standing<'_> {
     }
 
     /// A shell's line in a host.
-    fn start(&self, host: &Host, line: &str, said: &File) -> Outcome<Job> {
-        let namespace = wires::namespace(&self.place.lab, &host.name);
+    fn start(&self, host: &Host, line: &str, said: &File) -> SuiteResult<LabProcess> {
+        let namespace = links::namespace(&self.place.lab, &host.name);
         let mut net = OsString::from("--net=");
-        net.push(wires::file(&namespace));
+        net.push(links::file(&namespace));
         let mut command = Command::new("nsenter");
         self.tell(&mut command);
         command
@@ -134,10 +144,10 @@ impl Standing<'_> {
             .env("ADDRESS", &host.address)
             .env("NUMBER", host.number.to_string())
             .env("DIR", self.dir(host));
-        Job::start(format!("{}: {line}", host.name), command, Some(said))
+        LabProcess::start(format!("{}: {line}", host.name), command, Some(said))
     }
 
-    fn step(&mut self, number: usize, step: &Step) -> Outcome<()> {
+    fn step(&mut self, number: usize, step: &Step) -> SuiteResult<()> {
         let on = self.hosts.named(&step.on).unwrap_or_default();
         let mut started = Vec::new();
         for host in on {
@@ -153,14 +163,14 @@ impl Standing<'_> {
         let first = self.jobs.len() - started.len();
         let limit = Some(Duration::from_secs_f64(step.timeout));
         for (at, (host, said)) in started.iter().enumerate() {
-            let namespace = wires::namespace(&self.place.lab, &host.name);
+            let namespace = links::namespace(&self.place.lab, &host.name);
             let job = &mut self.jobs[first + at];
             let done = self
                 .ending
                 .wait(limit, || done(job, step, &namespace, said))?;
             if done.is_none() {
                 let what = if step.stays() { "get ready" } else { "end" };
-                return Err(Trouble::met(format!(
+                return Err(SuiteError::failed(format!(
                     "{} did not {what} within {} s; it said:\n{}",
                     job.name,
                     step.timeout,
@@ -176,12 +186,12 @@ impl Standing<'_> {
         Ok(())
     }
 
-    fn command(&mut self, program: &OsStr, words: &[OsString]) -> Outcome<u8> {
+    fn command(&mut self, program: &OsStr, words: &[OsString]) -> SuiteResult<u8> {
         let mut command = Command::new(program);
         self.tell(&mut command);
         command.args(words);
         let name = program.display().to_string();
-        self.jobs.push(Job::start(name, command, None)?);
+        self.jobs.push(LabProcess::start(name, command, None)?);
         let at = self.jobs.len() - 1;
         let ended = self.ending.wait(None, || {
             let ended = self.jobs[at].ended()?;
@@ -192,16 +202,19 @@ impl Standing<'_> {
         })?;
         match ended {
             Some(status) if status.success() => Ok(0),
-            Some(status) => Err(Trouble::met(format!("{}: {status}", self.jobs[at].name))),
+            Some(status) => Err(SuiteError::failed(format!(
+                "{}: {status}",
+                self.jobs[at].name
+            ))),
             None => Ok(0),
         }
     }
 
     /// Until a signal comes, which is the way to end it here.
-    fn stand(&mut self) -> Outcome<u8> {
+    fn stand(&mut self) -> SuiteResult<u8> {
         eprintln!(
             "The lab stands; Ctrl-C removes it. In a host: nsenter --net={}HOST COMMAND",
-            wires::file(&wires::namespace(&self.place.lab, "")).display()
+            links::file(&links::namespace(&self.place.lab, "")).display()
         );
         let jobs = &mut self.jobs;
         let until_signal = self.ending.wait(None, || {
@@ -210,14 +223,14 @@ impl Standing<'_> {
         });
         match (self.ending.check(), until_signal) {
             (Err(_), _) => Ok(0),
-            (Ok(()), trouble) => trouble.map(|_| 0),
+            (Ok(()), error) => error.map(|_| 0),
         }
     }
 
-    fn remove(mut self) -> Outcome<()> {
+    fn remove(mut self) -> SuiteResult<()> {
         let path = self.place.dir.join("stop.log");
         // The last started is the first stopped; a signal that ended the lab ends none of these.
-        let patient = Ending::default();
+        let patient = StopSignal::default();
         for (host, line) in std::mem::take(&mut self.stops).into_iter().rev() {
             let stopped = File::create(&path)
                 .doing("make", &path)
@@ -234,7 +247,7 @@ impl Standing<'_> {
                     host.name,
                     last_words(&path)
                 ),
-                Err(trouble) => eprintln!("{trouble}"),
+                Err(error) => eprintln!("{error}"),
             }
         }
         job::end(&mut self.jobs);
@@ -243,11 +256,16 @@ impl Standing<'_> {
 }
 
 /// Whether a job of a step is ready, or has ended well.
-fn done(job: &mut Job, step: &Step, namespace: &str, said: &Path) -> Outcome<Option<()>> {
+fn done(
+    job: &mut LabProcess,
+    step: &Step,
+    namespace: &str,
+    said: &Path,
+) -> SuiteResult<Option<()>> {
     match (job.ended()?, step.stays()) {
         (Some(status), false) if status.success() => return Ok(Some(())),
         (Some(status), _) => {
-            return Err(Trouble::met(format!(
+            return Err(SuiteError::failed(format!(
                 "{}: {status}; it said:\n{}",
                 job.name,
                 last_words(said)
@@ -258,19 +276,19 @@ fn done(job: &mut Job, step: &Step, namespace: &str, said: &Path) -> Outcome<Opt
     let ready = match (&step.ready, step.port) {
         (Some(text), _) => std::fs::read(said)
             .is_ok_and(|said| String::from_utf8_lossy(&said).contains(text.as_str())),
-        (None, Some(port)) => job.listens(port, &wires::file(namespace)),
+        (None, Some(port)) => job.listens(port, &links::file(namespace)),
         (None, None) => false,
     };
     Ok(ready.then_some(()))
 }
 
 /// What should go on running does.
-fn all_run(jobs: &mut [Job]) -> Outcome<()> {
+fn all_run(jobs: &mut [LabProcess]) -> SuiteResult<()> {
     for job in jobs {
         if let Some(status) = job.ended()?
             && !status.success()
         {
-            return Err(Trouble::met(format!(
+            return Err(SuiteError::failed(format!(
                 "{} ended meanwhile: {status}",
                 job.name
             )));

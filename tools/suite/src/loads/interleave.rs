@@ -6,10 +6,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::streams::{Report, Row, Shape, Sweep, work};
-use crate::figure::{Figure, Measured};
+use crate::error::SuiteResult;
+use crate::figure::{Figure, HasFigures};
 use crate::output::Destination;
 use crate::procs::Procs;
-use crate::trouble::Outcome;
 use crate::workload::Workload;
 
 /// Streams that write and read every Nth record of one file, for a range of record sizes and numbers of streams
@@ -23,7 +23,7 @@ pub struct Interleave {
 #[derive(Serialize)]
 pub struct Interleaved(Report);
 
-impl Measured for Interleaved {
+impl HasFigures for Interleaved {
     const PROGRAM: &'static str = "interleave";
 
     fn figures(&self) -> Vec<Figure> {
@@ -43,22 +43,22 @@ impl Workload for Interleave {
     type Report = Interleaved;
 
     fn np(&self) -> Option<usize> {
-        self.sweep.setting.np
+        self.sweep.common.np
     }
 
     fn default_np(&self) -> usize {
         self.sweep.default_np()
     }
 
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> SuiteResult<()> {
         self.sweep.check()
     }
 
     fn destination(&self) -> Destination<'_> {
-        self.sweep.setting.destination()
+        self.sweep.common.destination()
     }
 
-    fn run(&self, procs: &mut Procs) -> Outcome<Option<Interleaved>> {
+    fn run(&self, procs: &mut Procs) -> SuiteResult<Option<Interleaved>> {
         let report = work(&self.sweep, Shape::Interleaved, procs)?;
         Ok(Some(Interleaved(report)))
     }

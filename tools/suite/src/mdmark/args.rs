@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use super::tree::Limits;
-use crate::amount::{Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{Size, parse_positive};
+use crate::workload::usage_error;
 
 /// Metadata operations on a directory tree that resembles a real one: scan, update, statistics, mixed operations, delete
 ///
@@ -51,7 +51,7 @@ pub struct Mdmark {
     #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 10.0)]
     pub seconds: f64,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -82,9 +82,9 @@ impl Mdmark {
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if !(self.seconds > 0.0 && self.seconds <= 1e6) {
-            return refuse("-t takes a number of seconds above 0");
+            return usage_error("-t takes a number of seconds above 0");
         }
         Ok(())
     }

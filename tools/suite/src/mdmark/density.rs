@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::chance::Dice;
+use crate::rng::Rng;
 
 /// Counts of 0, of 1, of 2 and 3, of 4 to 7, and so on.
 #[derive(Clone, Default, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,16 +55,16 @@ impl Density {
     }
 
     /// One of the numbers: of a step as often as it occurred, and within it any. 0 if none ever occurred.
-    pub fn draw(&self, dice: &mut Dice) -> u64 {
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
         let total = self.total();
         if total == 0 {
             return 0;
         }
-        let mut left = dice.below(total);
+        let mut left = rng.below(total);
         for (step, count) in self.0.iter().enumerate() {
             if left < *count {
                 let (least, most) = bounds(step);
-                return least + dice.below((most - least).saturating_add(1));
+                return least + rng.below((most - least).saturating_add(1));
             }
             left -= count;
         }
@@ -83,10 +83,10 @@ mod tests {
             density.add(number);
         }
         assert_eq!(density.total(), 8);
-        let mut dice = Dice::new(3);
+        let mut rng = Rng::new(3);
         let mut again = Density::default();
         for _ in 0..80_000 {
-            again.add(density.draw(&mut dice));
+            again.add(density.draw(&mut rng));
         }
         for (step, count) in density.steps().iter().enumerate() {
             let found = again.steps()[step] as f64 / 10_000.0;
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn nothing_drawn_of_nothing() {
-        assert_eq!(Density::default().draw(&mut Dice::new(1)), 0);
-        assert_eq!(Density::of(&[0, 0, 0, 5]).draw(&mut Dice::new(1)) / 4, 1);
+        assert_eq!(Density::default().draw(&mut Rng::new(1)), 0);
+        assert_eq!(Density::of(&[0, 0, 0, 5]).draw(&mut Rng::new(1)) / 4, 1);
     }
 }

@@ -14,25 +14,25 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::chance::{Dice, mix_all};
-use crate::halt::Halt;
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 use crate::latency::{Histogram, Laps};
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::rng::{Rng, mix_all};
+use crate::stop_flag::StopFlag;
 
 /// What is done, and how often of 100 times: looking most, as on a home file system; making as often as removing.
-const ACTS: [(Act, u64); 8] = [
-    (Act::Stat, 40),
-    (Act::Update, 10),
-    (Act::Down, 10),
-    (Act::Up, 10),
-    (Act::Create, 10),
-    (Act::Unlink, 10),
-    (Act::MakeDirectory, 5),
-    (Act::RemoveDirectory, 5),
+const ACTS: [(Operation, u64); 8] = [
+    (Operation::Stat, 40),
+    (Operation::Update, 10),
+    (Operation::Down, 10),
+    (Operation::Up, 10),
+    (Operation::Create, 10),
+    (Operation::Unlink, 10),
+    (Operation::MakeDirectory, 5),
+    (Operation::RemoveDirectory, 5),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Act {
+enum Operation {
     Stat,
     Update,
     Down,
@@ -71,15 +71,15 @@ impl Counts {
         ]
     }
 
-    fn of(&mut self, act: Act) -> &mut u64 {
+    fn of(&mut self, act: Operation) -> &mut u64 {
         match act {
-            Act::Stat => &mut self.stat,
-            Act::Update => &mut self.update,
-            Act::Down | Act::Up => &mut self.chdir,
-            Act::Create => &mut self.create,
-            Act::Unlink => &mut self.unlink,
-            Act::MakeDirectory => &mut self.mkdir,
-            Act::RemoveDirectory => &mut self.rmdir,
+            Operation::Stat => &mut self.stat,
+            Operation::Update => &mut self.update,
+            Operation::Down | Operation::Up => &mut self.chdir,
+            Operation::Create => &mut self.create,
+            Operation::Unlink => &mut self.unlink,
+            Operation::MakeDirectory => &mut self.mkdir,
+            Operation::RemoveDirectory => &mut self.rmdir,
         }
     }
 
@@ -95,11 +95,11 @@ impl Counts {
     }
 }
 
-pub struct Wanderer<'a> {
+pub struct MixWorker<'a> {
     top: &'a Path,
     worker: usize,
-    dice: Dice,
-    here: Here,
+    rng: Rng,
+    here: CurrentDirectory,
     /// How far below the top.
     depth: usize,
     made: u64,
@@ -107,7 +107,7 @@ pub struct Wanderer<'a> {
 }
 
 /// The directory in which a process is.
-struct Here {
+struct CurrentDirectory {
     dir: OwnedFd,
     entries: Vec<CString>,
     directories: Vec<CString>,
@@ -116,14 +116,17 @@ struct Here {
     own_directories: Vec<CString>,
 }
 
-impl Here {
-    fn enter(from: Option<&OwnedFd>, name: impl rustix::path::Arg) -> Result<Here, Errno> {
+impl CurrentDirectory {
+    fn enter(
+        from: Option<&OwnedFd>,
+        name: impl rustix::path::Arg,
+    ) -> Result<CurrentDirectory, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = match from {
             Some(from) => openat(from, name, flags, Mode::empty())?,
             None => openat(CWD, name, flags, Mode::empty())?,
         };
-        let mut here = Here {
+        let mut here = CurrentDirectory {
             entries: Vec::new(),
             directories: Vec::new(),
             own_files: Vec::new(),
@@ -157,20 +160,20 @@ impl Here {
     }
 }
 
-impl Wanderer<'_> {
-    pub fn new(top: &Path, seed: u64, worker: usize) -> Outcome<Wanderer<'_>> {
-        Ok(Wanderer {
+impl MixWorker<'_> {
+    pub fn new(top: &Path, seed: u64, worker: usize) -> SuiteResult<MixWorker<'_>> {
+        Ok(MixWorker {
             top,
             worker,
-            dice: Dice::new(mix_all(&[seed, 5, worker as u64])),
-            here: Here::enter(None, top).doing("enter", top)?,
+            rng: Rng::new(mix_all(&[seed, 5, worker as u64])),
+            here: CurrentDirectory::enter(None, top).doing("enter", top)?,
             depth: 0,
             made: 0,
             counts: Counts::default(),
         })
     }
 
-    pub fn wander(mut self, time: Duration, halt: &Halt) -> Outcome<(Counts, Histogram)> {
+    pub fn wander(mut self, time: Duration, halt: &StopFlag) -> SuiteResult<(Counts, Histogram)> {
         let (mut laps, end) = (Laps::start(halt), Instant::now() + time);
         while Instant::now() < end {
             let act = self.choose();
@@ -182,7 +185,7 @@ impl Wanderer<'_> {
                     self.counts.missed += 1;
                 }
                 Err(error) => {
-                    return Err(Trouble::met(format!(
+                    return Err(SuiteError::failed(format!(
                         "{act:?} somewhere below {}: {error}",
                         self.top.display()
                     )));
@@ -193,8 +196,8 @@ impl Wanderer<'_> {
         Ok((self.counts, laps.histogram))
     }
 
-    fn choose(&mut self) -> Act {
-        let mut left = self.dice.below(ACTS.iter().map(|(_, often)| often).sum());
+    fn choose(&mut self) -> Operation {
+        let mut left = self.rng.below(ACTS.iter().map(|(_, often)| often).sum());
         for (act, often) in ACTS {
             if left < often {
                 return act;
@@ -205,42 +208,42 @@ impl Wanderer<'_> {
     }
 
     /// Whether it could be done here.
-    fn perform(&mut self, act: Act) -> Result<bool, Errno> {
+    fn perform(&mut self, act: Operation) -> Result<bool, Errno> {
         match act {
-            Act::Stat | Act::Update => self.look(act),
-            Act::Down => self.down(),
-            Act::Up => self.up(),
-            Act::Create => {
+            Operation::Stat | Operation::Update => self.look(act),
+            Operation::Down => self.down(),
+            Operation::Up => self.up(),
+            Operation::Create => {
                 let name = self.new_name();
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
                 drop(openat(&self.here.dir, &name, flags, Mode::from(0o644))?);
                 self.here.own_files.push(name);
                 Ok(true)
             }
-            Act::MakeDirectory => {
+            Operation::MakeDirectory => {
                 let name = self.new_name();
                 mkdirat(&self.here.dir, &name, Mode::from(0o755))?;
                 self.here.own_directories.push(name);
                 Ok(true)
             }
-            Act::Unlink => match self.here.own_files.pop() {
+            Operation::Unlink => match self.here.own_files.pop() {
                 Some(name) => unlinkat(&self.here.dir, &name, AtFlags::empty()).map(|()| true),
                 None => Ok(false),
             },
-            Act::RemoveDirectory => match self.here.own_directories.pop() {
+            Operation::RemoveDirectory => match self.here.own_directories.pop() {
                 Some(name) => unlinkat(&self.here.dir, &name, AtFlags::REMOVEDIR).map(|()| true),
                 None => Ok(false),
             },
         }
     }
 
-    fn look(&mut self, act: Act) -> Result<bool, Errno> {
+    fn look(&mut self, act: Operation) -> Result<bool, Errno> {
         if self.here.entries.is_empty() {
             return Ok(false);
         }
-        let index = self.dice.below(self.here.entries.len() as u64);
+        let index = self.rng.below(self.here.entries.len() as u64);
         let name = &self.here.entries[index as usize];
-        if act == Act::Stat {
+        if act == Operation::Stat {
             statat(&self.here.dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
             return Ok(true);
         }
@@ -259,9 +262,9 @@ impl Wanderer<'_> {
         if self.here.directories.is_empty() {
             return Ok(false);
         }
-        let index = self.dice.below(self.here.directories.len() as u64);
+        let index = self.rng.below(self.here.directories.len() as u64);
         let name = &self.here.directories[index as usize];
-        self.here = Here::enter(Some(&self.here.dir), name)?;
+        self.here = CurrentDirectory::enter(Some(&self.here.dir), name)?;
         self.depth += 1;
         Ok(true)
     }
@@ -270,7 +273,7 @@ impl Wanderer<'_> {
         if self.depth == 0 {
             return Ok(false);
         }
-        match Here::enter(Some(&self.here.dir), c"..") {
+        match CurrentDirectory::enter(Some(&self.here.dir), c"..") {
             Ok(here) => {
                 self.here = here;
                 self.depth -= 1;
@@ -278,7 +281,7 @@ impl Wanderer<'_> {
             }
             // The directory was another's, and is removed: begin again.
             Err(error) => {
-                self.here = Here::enter(None, self.top)?;
+                self.here = CurrentDirectory::enter(None, self.top)?;
                 self.depth = 0;
                 Err(error)
             }

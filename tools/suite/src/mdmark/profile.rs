@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::density::Density;
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 
 #[derive(Clone, Default, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
@@ -28,15 +28,15 @@ pub struct Level {
 
 impl Profile {
     /// Looks at every directory and file below the top. How many directories could not be read: they count as empty.
-    pub fn scan(top: &Path) -> Outcome<(Profile, u64)> {
+    pub fn scan(top: &Path) -> SuiteResult<(Profile, u64)> {
         Profile::scan_each(top, || Ok(()))
     }
 
     /// The same, saying after each entry that it was looked at.
     pub fn scan_each(
         top: &Path,
-        mut looked: impl FnMut() -> Outcome<()>,
-    ) -> Outcome<(Profile, u64)> {
+        mut looked: impl FnMut() -> SuiteResult<()>,
+    ) -> SuiteResult<(Profile, u64)> {
         let mut profile = Profile::default();
         let mut unread = 0;
         let mut left = vec![(top.to_path_buf(), 0)];
@@ -75,10 +75,10 @@ impl Profile {
         Ok((profile, unread))
     }
 
-    pub fn read(path: &Path) -> Outcome<Profile> {
+    pub fn read(path: &Path) -> SuiteResult<Profile> {
         let bytes = fs::read(path).doing("read the profile", path)?;
         let bad = |what: String| {
-            Trouble::asked(format!(
+            SuiteError::usage(format!(
                 "{} is no profile: {what}; make one with mdmark --scan DIR --profile FILE",
                 path.display()
             ))
@@ -92,9 +92,9 @@ impl Profile {
         Ok(profile)
     }
 
-    pub fn write(&self, path: &Path) -> Outcome<()> {
+    pub fn write(&self, path: &Path) -> SuiteResult<()> {
         let mut bytes = serde_json::to_vec_pretty(self)
-            .map_err(|error| Trouble::met(format!("the profile as JSON: {error}")))?;
+            .map_err(|error| SuiteError::failed(format!("the profile as JSON: {error}")))?;
         bytes.push(b'\n');
         fs::write(path, bytes).doing("write the profile", path)
     }

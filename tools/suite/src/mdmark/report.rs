@@ -9,10 +9,10 @@ use super::density::{Density, bounds};
 use super::mix::Counts;
 use super::profile::Profile;
 use super::tree::Tree;
-use crate::amount::MB;
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency;
-use crate::step::{Part, Step};
+use crate::size::MB;
+use crate::step::{Step, WorkerResult};
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Report {
@@ -21,23 +21,23 @@ pub struct Report {
     pub entries: u64,
     pub directories: u64,
     pub bytes: u64,
-    pub tests: Vec<Tested>,
+    pub tests: Vec<TestResult>,
     pub mixed: Counts,
     /// What the statistics test counted.
     pub found: Profile,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Tested {
+pub struct TestResult {
     pub name: String,
     pub rate: f64,
     #[serde(flatten)]
     pub step: Step,
 }
 
-impl Tested {
-    pub fn new(name: &str, step: Step) -> Tested {
-        Tested {
+impl TestResult {
+    pub fn new(name: &str, step: Step) -> TestResult {
+        TestResult {
             name: name.into(),
             rate: step.operations_rate(),
             step,
@@ -46,10 +46,10 @@ impl Tested {
 }
 
 impl Report {
-    pub fn new(asked: &Mdmark, processes: usize, tree: &Tree) -> Report {
+    pub fn new(args: &Mdmark, processes: usize, tree: &Tree) -> Report {
         Report {
             processes,
-            seed: asked.seed,
+            seed: args.seed,
             entries: tree.entries(),
             directories: tree.directories.len() as u64,
             bytes: tree.bytes(),
@@ -60,14 +60,14 @@ impl Report {
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "mdmark";
 
     fn figures(&self) -> Vec<Figure> {
         let tests = self.tests.iter();
         tests
             .map(|test| {
-                let each = test.step.parts.iter().map(Part::operations_rate);
+                let each = test.step.parts.iter().map(WorkerResult::operations_rate);
                 Figure::rate(&test.name, "op/s", test.rate, each)
             })
             .collect()

@@ -6,17 +6,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::args::{Mdmark, Test};
-use super::mix::{Counts, Wanderer};
+use super::mix::{Counts, MixWorker};
 use super::profile::Profile;
-use super::report::{Report, Tested};
+use super::report::{Report, TestResult};
 use super::tree::Tree;
 use super::walk;
-use crate::ground::Ground;
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 use crate::latency::Laps;
 use crate::output::Destination;
 use crate::procs::Procs;
+use crate::run_directory::RunDirectory;
 use crate::step::{self, Step, Work};
-use crate::trouble::{Doing, Outcome, Trouble};
 use crate::workload::Workload;
 
 /// What a small file or a directory takes on most file systems.
@@ -26,65 +26,66 @@ impl Workload for Mdmark {
     type Report = Report;
 
     fn np(&self) -> Option<usize> {
-        self.setting.np
+        self.common.np
     }
 
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> SuiteResult<()> {
         self.check_flags()
     }
 
     fn destination(&self) -> Destination<'_> {
-        self.setting.destination()
+        self.common.destination()
     }
 
-    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+    fn run(&self, procs: &mut Procs) -> SuiteResult<Option<Report>> {
         run(self, procs)
     }
 }
 
-fn run(asked: &Mdmark, procs: &mut Procs) -> Outcome<Option<Report>> {
-    let profile = asked.profile.as_deref();
-    if let (Some(top), Some(profile)) = (&asked.scan, profile) {
-        procs.lead(|| look(top, profile))?;
+fn run(args: &Mdmark, procs: &mut Procs) -> SuiteResult<Option<Report>> {
+    let profile = args.profile.as_deref();
+    if let (Some(top), Some(profile)) = (&args.scan, profile) {
+        procs.on_rank_0(|| look(top, profile))?;
         return Ok(None);
     }
-    let profile = procs.lead(|| profile.map_or_else(|| Ok(Profile::made_up()), Profile::read))?;
-    let tree = Tree::grow(&profile, asked.limits(), asked.seed);
+    let profile =
+        procs.on_rank_0(|| profile.map_or_else(|| Ok(Profile::made_up()), Profile::read))?;
+    let tree = Tree::grow(&profile, args.limits(), args.seed);
     // Most files are smaller than a block, and take one.
     let room = tree.bytes() + BLOCK * tree.entries();
-    let ground = Ground::make(procs, "mdmark", &asked.setting, room)?;
+    let run_dir = RunDirectory::make(procs, "mdmark", &args.common, room)?;
     let run = Run {
-        asked,
+        args,
         tree,
-        top: ground.dir().to_path_buf(),
-        number: ground.run,
+        top: run_dir.dir().to_path_buf(),
+        number: run_dir.run,
     };
-    let mut report = Report::new(asked, procs.size(), &run.tree);
+    let mut report = Report::new(args, procs.size(), &run.tree);
     run.create(procs, &mut report)?;
-    if asked.wants(Test::Scan) {
+    if args.wants(Test::Scan) {
         let step = alone(procs, |laps| run.scan(laps))?;
         report.add("Scan", step);
     }
-    if asked.wants(Test::Stats) {
+    if args.wants(Test::Stats) {
         run.stats(procs, &mut report)?;
     }
-    if asked.wants(Test::Update) {
+    if args.wants(Test::Update) {
         run.update(procs, &mut report)?;
     }
-    if asked.wants(Test::Mix) {
+    if args.wants(Test::Mix) {
         run.mix(procs, &mut report)?;
     }
-    if asked.wants(Test::Delete) {
+    if args.wants(Test::Delete) {
         let step = alone(procs, |laps| walk::delete(&run.top, laps))?;
         report.add("Delete", step);
-        procs.lead(|| run.check_deleted())?;
+        procs.on_rank_0(|| run.check_deleted())?;
     }
-    ground.end(procs, asked.setting.keep)?;
+    run_dir.end(procs, args.common.keep)?;
     Ok(Some(report))
 }
 
 /// `--scan`: a real tree's densities.
-fn look(top: &Path, to: &Path) -> Outcome<()> {
+fn look(top: &Path, to: &Path) -> SuiteResult<()> {
     let (profile, unread) = Profile::scan(top)?;
     profile.write(to)?;
     if unread > 0 {
@@ -110,9 +111,9 @@ fn look(top: &Path, to: &Path) -> Outcome<()> {
 /// A test of process 0 alone.
 fn alone(
     procs: &mut Procs,
-    work: impl Fn(&mut Laps) -> Outcome<()> + Sync,
-) -> Outcome<Option<Step>> {
-    step::take(
+    work: impl Fn(&mut Laps) -> SuiteResult<()> + Sync,
+) -> SuiteResult<Option<Step>> {
+    step::run(
         procs,
         1,
         |_| Ok(()),
@@ -128,22 +129,22 @@ fn alone(
 }
 
 struct Run<'a> {
-    asked: &'a Mdmark,
+    args: &'a Mdmark,
     tree: Tree,
     top: PathBuf,
     number: u64,
 }
 
 impl Run<'_> {
-    fn create(&self, procs: &mut Procs, report: &mut Report) -> Outcome<()> {
-        let checked = self.asked.setting.check;
-        let step = step::take(
+    fn create(&self, procs: &mut Procs, report: &mut Report) -> SuiteResult<()> {
+        let checked = self.args.common.check;
+        let step = step::run(
             procs,
             1,
-            |_| Ok(walk::pen(self.number, checked)),
-            |_, mut pen, halt| {
+            |_| Ok(walk::generator(self.number, checked)),
+            |_, mut generator, halt| {
                 let mut laps = Laps::start(halt);
-                let bytes = walk::create(&self.tree, &self.top, &mut pen, &mut laps)?;
+                let bytes = walk::create(&self.tree, &self.top, &mut generator, &mut laps)?;
                 Ok(Work {
                     bytes,
                     latencies: laps.histogram,
@@ -152,21 +153,21 @@ impl Run<'_> {
             },
         )?;
         report.add("Create", step);
-        procs.lead(|| match checked {
+        procs.on_rank_0(|| match checked {
             true => walk::check(&self.tree, &self.top, self.number),
             false => Ok(()),
         })
     }
 
-    fn scan(&self, laps: &mut Laps) -> Outcome<()> {
+    fn scan(&self, laps: &mut Laps) -> SuiteResult<()> {
         let mut seen = 0;
         walk::visit(&self.top, &mut |_, _| {
             seen += 1;
             laps.lap()
         })?;
-        match seen == self.tree.entries() || !self.asked.setting.check {
+        match seen == self.tree.entries() || !self.args.common.check {
             true => Ok(()),
-            false => Err(Trouble::met(format!(
+            false => Err(SuiteError::failed(format!(
                 "{}: wrong number of entries: expected {}, found {seen}",
                 self.top.display(),
                 self.tree.entries()
@@ -175,7 +176,7 @@ impl Run<'_> {
     }
 
     /// Counting is the same walk as looking at a real tree.
-    fn stats(&self, procs: &mut Procs, report: &mut Report) -> Outcome<()> {
+    fn stats(&self, procs: &mut Procs, report: &mut Report) -> SuiteResult<()> {
         let found = Mutex::new(Profile::default());
         let step = alone(procs, |laps| {
             let (profile, _) = Profile::scan_each(&self.top, || laps.lap())?;
@@ -187,7 +188,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn update(&self, procs: &mut Procs, report: &mut Report) -> Outcome<()> {
+    fn update(&self, procs: &mut Procs, report: &mut Report) -> SuiteResult<()> {
         let step = alone(procs, |laps| {
             walk::visit(&self.top, &mut |path, _| {
                 walk::update(path)?;
@@ -195,7 +196,7 @@ impl Run<'_> {
             })
         })?;
         report.add("Update", step);
-        procs.lead(|| match self.asked.setting.check {
+        procs.on_rank_0(|| match self.args.common.check {
             true => walk::visit(&self.top, &mut |path, found| {
                 walk::check_updated(path, found)
             }),
@@ -203,14 +204,14 @@ impl Run<'_> {
         })
     }
 
-    fn mix(&self, procs: &mut Procs, report: &mut Report) -> Outcome<()> {
-        let time = Duration::from_secs_f64(self.asked.seconds);
+    fn mix(&self, procs: &mut Procs, report: &mut Report) -> SuiteResult<()> {
+        let time = Duration::from_secs_f64(self.args.seconds);
         let counts = Mutex::new(Counts::default());
         let workers = procs.size();
-        let step = step::take(
+        let step = step::run(
             procs,
             workers,
-            |worker| Wanderer::new(&self.top, self.asked.seed, worker),
+            |worker| MixWorker::new(&self.top, self.args.seed, worker),
             |_, wanderer, halt| {
                 let (done, latencies) = wanderer.wander(time, halt)?;
                 counts.lock().add(&done);
@@ -225,17 +226,17 @@ impl Run<'_> {
             report.mixed.add(&theirs);
         }
         report.add("Mix", step);
-        procs.lead(|| match self.asked.setting.check {
+        procs.on_rank_0(|| match self.args.common.check {
             true => walk::check(&self.tree, &self.top, self.number),
             false => Ok(()),
         })
     }
 
-    fn check_deleted(&self) -> Outcome<()> {
+    fn check_deleted(&self) -> SuiteResult<()> {
         let mut left = std::fs::read_dir(&self.top).doing("list", &self.top)?;
         match left.next() {
             None => Ok(()),
-            Some(_) => Err(Trouble::met(format!(
+            Some(_) => Err(SuiteError::failed(format!(
                 "{}: everything was removed, and something is listed still",
                 self.top.display()
             ))),
@@ -245,6 +246,7 @@ impl Run<'_> {
 
 impl Report {
     fn add(&mut self, name: &str, step: Option<Step>) {
-        self.tests.extend(step.map(|step| Tested::new(name, step)));
+        self.tests
+            .extend(step.map(|step| TestResult::new(name, step)));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::profile::Profile;
-use crate::chance::Dice;
+use crate::rng::Rng;
 
 /// Directories, each after the one that it lies in.
 pub struct Tree {
@@ -13,11 +13,11 @@ pub struct Tree {
 pub struct Directory {
     /// Below the top.
     pub path: PathBuf,
-    pub files: Vec<Planned>,
+    pub files: Vec<PlannedFile>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
+pub struct PlannedFile {
     pub name: String,
     pub bytes: u64,
 }
@@ -36,10 +36,10 @@ pub struct Limits {
 impl Tree {
     /// Trees as the profile has them, side by side, until there are as many entries as allowed.
     pub fn grow(profile: &Profile, limits: Limits, seed: u64) -> Tree {
-        let mut growth = Growth {
+        let mut growth = TreeGrowth {
             profile,
             limits,
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             left: limits.entries,
             directories: Vec::new(),
         };
@@ -66,16 +66,16 @@ impl Tree {
     }
 }
 
-struct Growth<'a> {
+struct TreeGrowth<'a> {
     profile: &'a Profile,
     limits: Limits,
-    dice: Dice,
+    rng: Rng,
     /// Entries that may still be added.
     left: u64,
     directories: Vec<Directory>,
 }
 
-impl Growth<'_> {
+impl TreeGrowth<'_> {
     /// One tree, level by level: a limit cuts it off below, and not on one side.
     fn one(&mut self, top: &Path) {
         let first = self.directories.len();
@@ -103,17 +103,19 @@ impl Growth<'_> {
         let Some(densities) = self.profile.levels.get(level) else {
             return;
         };
-        let files = densities.files.draw(&mut self.dice).min(self.left);
+        let files = densities.files.draw(&mut self.rng).min(self.left);
         self.left -= files;
         for _ in 0..files {
-            let bytes = self.profile.sizes.draw(&mut self.dice);
+            let bytes = self.profile.sizes.draw(&mut self.rng);
             let bytes = bytes.min(self.limits.largest);
             let name = self.name();
-            self.directories[index].files.push(Planned { name, bytes });
+            self.directories[index]
+                .files
+                .push(PlannedFile { name, bytes });
         }
         if level + 1 < self.limits.depth {
             let parent = self.directories[index].path.clone();
-            for _ in 0..densities.directories.draw(&mut self.dice).min(self.left) {
+            for _ in 0..densities.directories.draw(&mut self.rng).min(self.left) {
                 self.directory(&parent);
             }
         }
@@ -121,7 +123,7 @@ impl Growth<'_> {
 
     /// 12 letters: two of the same do not come about in a directory of any size that can be made.
     fn name(&mut self) -> String {
-        let letter = |_| (b'a' + self.dice.below(26) as u8) as char;
+        let letter = |_| (b'a' + self.rng.below(26) as u8) as char;
         (0..12).map(letter).collect()
     }
 }
@@ -139,7 +141,7 @@ mod tests {
         Tree::grow(&Profile::made_up(), limits, seed)
     }
 
-    fn listed(tree: &Tree) -> Vec<(&Path, &[Planned])> {
+    fn listed(tree: &Tree) -> Vec<(&Path, &[PlannedFile])> {
         let each = tree.directories.iter();
         each.map(|directory| (&*directory.path, &*directory.files))
             .collect()

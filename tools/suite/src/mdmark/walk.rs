@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 
 use super::tree::Tree;
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 use crate::latency::Laps;
-use crate::trouble::{Doing, Outcome, Trouble};
-use crate::words::{Judge, Origin, Pen};
+use crate::pattern::{Origin, PatternChecker, PatternGenerator};
 
 /// One write of a file's bytes.
 const PIECE: u64 = 1 << 20;
@@ -25,12 +25,17 @@ fn origin(file: u64) -> Origin {
 }
 
 /// What the files are written with.
-pub fn pen(run: u64, checked: bool) -> Pen {
-    Pen::new(run, origin(0), PIECE as usize, checked)
+pub fn generator(run: u64, checked: bool) -> PatternGenerator {
+    PatternGenerator::new(run, origin(0), PIECE as usize, checked)
 }
 
 /// Makes the tree. The bytes that were written.
-pub fn create(tree: &Tree, top: &Path, pen: &mut Pen, laps: &mut Laps) -> Outcome<u64> {
+pub fn create(
+    tree: &Tree,
+    top: &Path,
+    generator: &mut PatternGenerator,
+    laps: &mut Laps,
+) -> SuiteResult<u64> {
     let (mut number, mut all) = (0, 0);
     for directory in &tree.directories {
         let dir = top.join(&directory.path);
@@ -39,10 +44,10 @@ pub fn create(tree: &Tree, top: &Path, pen: &mut Pen, laps: &mut Laps) -> Outcom
         for planned in &directory.files {
             let path = dir.join(&planned.name);
             let mut file = File::create_new(&path).doing("make", &path)?;
-            pen.turn_to(origin(number));
+            generator.turn_to(origin(number));
             for offset in (0..planned.bytes).step_by(PIECE as usize) {
                 let length = PIECE.min(planned.bytes - offset) as usize;
-                file.write_all(pen.record(offset, length))
+                file.write_all(generator.record(offset, length))
                     .doing("write", &path)?;
             }
             drop(file);
@@ -55,22 +60,22 @@ pub fn create(tree: &Tree, top: &Path, pen: &mut Pen, laps: &mut Laps) -> Outcom
 }
 
 /// Whether every planned file is there, as long as planned, with the bytes that were written.
-pub fn check(tree: &Tree, top: &Path, run: u64) -> Outcome<()> {
-    let mut judge = Judge::new(run, Vec::new());
+pub fn check(tree: &Tree, top: &Path, run: u64) -> SuiteResult<()> {
+    let mut checker = PatternChecker::new(run, Vec::new());
     let mut number = 0;
     for directory in &tree.directories {
         for planned in &directory.files {
             let path = top.join(&directory.path).join(&planned.name);
             let found = fs::read(&path).doing("read", &path)?;
             if found.len() as u64 != planned.bytes {
-                return Err(Trouble::met(format!(
+                return Err(SuiteError::failed(format!(
                     "{}: wrong size: expected {}, found {}",
                     path.display(),
                     planned.bytes,
                     found.len()
                 )));
             }
-            judge.compare(&path, 0, &found, origin(number))?;
+            checker.compare(&path, 0, &found, origin(number))?;
             number += 1;
         }
     }
@@ -78,7 +83,7 @@ pub fn check(tree: &Tree, top: &Path, run: u64) -> Outcome<()> {
 }
 
 /// The entries of a directory, with what stat says of each.
-fn entries(dir: &Path) -> Outcome<Vec<(PathBuf, fs::Metadata)>> {
+fn entries(dir: &Path) -> SuiteResult<Vec<(PathBuf, fs::Metadata)>> {
     let listed = fs::read_dir(dir).doing("list", dir)?;
     listed
         .map(|entry| {
@@ -92,8 +97,8 @@ fn entries(dir: &Path) -> Outcome<Vec<(PathBuf, fs::Metadata)>> {
 /// Walks over everything below the top, calling stat for each entry, and something else.
 pub fn visit(
     top: &Path,
-    then: &mut impl FnMut(&Path, &fs::Metadata) -> Outcome<()>,
-) -> Outcome<()> {
+    then: &mut impl FnMut(&Path, &fs::Metadata) -> SuiteResult<()>,
+) -> SuiteResult<()> {
     let listed = fs::read_dir(top).doing("list", top)?;
     let mut below = Vec::new();
     for entry in listed {
@@ -114,7 +119,7 @@ pub fn visit(
 const MOMENT: i64 = 1_033_430_400;
 
 /// Sets both times of an entry.
-pub fn update(path: &Path) -> Outcome<()> {
+pub fn update(path: &Path) -> SuiteResult<()> {
     let moment = Timespec {
         tv_sec: MOMENT,
         tv_nsec: 0,
@@ -127,11 +132,11 @@ pub fn update(path: &Path) -> Outcome<()> {
 }
 
 /// Whether the times are those that were set.
-pub fn check_updated(path: &Path, found: &fs::Metadata) -> Outcome<()> {
+pub fn check_updated(path: &Path, found: &fs::Metadata) -> SuiteResult<()> {
     if found.mtime() == MOMENT {
         return Ok(());
     }
-    Err(Trouble::met(format!(
+    Err(SuiteError::failed(format!(
         "{}: wrong modification time: expected {MOMENT}, found {}",
         path.display(),
         found.mtime()
@@ -139,7 +144,7 @@ pub fn check_updated(path: &Path, found: &fs::Metadata) -> Outcome<()> {
 }
 
 /// Removes everything below the top: the files of a directory first, then its subdirectories.
-pub fn delete(top: &Path, laps: &mut Laps) -> Outcome<()> {
+pub fn delete(top: &Path, laps: &mut Laps) -> SuiteResult<()> {
     let (directories, files): (Vec<_>, Vec<_>) = entries(top)?
         .into_iter()
         .partition(|(_, found)| found.is_dir());

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::amount::{Size, parse_positive};
-use crate::trouble::Outcome;
-use crate::workload::{parse_np, refuse};
+use crate::error::SuiteResult;
+use crate::size::{Size, parse_positive};
+use crate::workload::{parse_np, usage_error};
 
 /// Parallel metadata operations: creating, stat, utime, append, untar, in separate directories and in one
 ///
@@ -73,17 +73,17 @@ pub struct Metabench {
 
 /// Processes that take part, by rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crew {
+pub struct Participants {
     first: usize,
     pub size: usize,
 }
 
-impl Crew {
+impl Participants {
     /// All but process 0, unless it is alone or shall take part.
-    pub fn new(processes: usize, with_zero: bool) -> Crew {
+    pub fn new(processes: usize, with_zero: bool) -> Participants {
         let first = usize::from(processes > 1 && !with_zero);
         let size = processes - first;
-        Crew { first, size }
+        Participants { first, size }
     }
 
     /// The number of a process among those that take part.
@@ -99,17 +99,17 @@ impl Crew {
 
 impl Metabench {
     /// nfile/N.
-    pub fn files_each(&self, crew: Crew) -> u64 {
-        self.files / crew.size as u64
+    pub fn files_each(&self, participants: Participants) -> u64 {
+        self.files / participants.size as u64
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if !(self.create || self.stat || self.utime || self.append || self.untar) {
-            return refuse("nothing to run: give at least one of -C, -S, -U, -A, -T");
+            return usage_error("nothing to run: give at least one of -C, -S, -U, -A, -T");
         }
         if self.tar.is_some() && !self.untar {
-            return refuse("--tar is for the untar test: give -T too");
+            return usage_error("--tar is for the untar test: give -T too");
         }
         Ok(())
     }
@@ -121,11 +121,17 @@ mod tests {
 
     #[test]
     fn process_0_stands_aside_unless_it_is_alone_or_asked_to_join() {
-        let places = |crew: Crew| [0, 1, 2].map(|rank| crew.place(rank));
-        assert_eq!(places(Crew::new(3, false)), [None, Some(0), Some(1)]);
-        assert_eq!(places(Crew::new(3, true)), [Some(0), Some(1), Some(2)]);
-        assert_eq!(Crew::new(1, false).place(0), Some(0));
-        assert_eq!(Crew::new(4, false).size, 3);
+        let places = |participants: Participants| [0, 1, 2].map(|rank| participants.place(rank));
+        assert_eq!(
+            places(Participants::new(3, false)),
+            [None, Some(0), Some(1)]
+        );
+        assert_eq!(
+            places(Participants::new(3, true)),
+            [Some(0), Some(1), Some(2)]
+        );
+        assert_eq!(Participants::new(1, false).place(0), Some(0));
+        assert_eq!(Participants::new(4, false).size, 3);
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::args::{Crew, Metabench};
+use super::args::{Metabench, Participants};
 use super::ops::Unpacked;
-use crate::amount::MB;
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency::{self, Latencies};
+use crate::size::MB;
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Report {
@@ -17,11 +17,11 @@ pub struct Report {
     pub files: u64,
     pub files_each: u64,
     pub append_bytes: u64,
-    pub tests: Vec<Tested>,
+    pub tests: Vec<TestResult>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Tested {
+pub struct TestResult {
     pub name: String,
     /// Seconds from the barrier that let all go to the one that all reached.
     pub elapsed: f64,
@@ -47,11 +47,11 @@ pub struct Batch {
     pub seconds: f64,
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "metabench";
 
     fn figures(&self) -> Vec<Figure> {
-        let rate = |test: &Tested| {
+        let rate = |test: &TestResult| {
             let members = test.members.iter();
             let each = members.map(|member| member.operations as f64 / member.seconds);
             Figure::rate(&test.name, "op/s", test.rate(), each)
@@ -60,7 +60,7 @@ impl Measured for Report {
     }
 }
 
-impl Tested {
+impl TestResult {
     /// Operations a second of all processes, over the time until the last was ready.
     pub fn rate(&self) -> f64 {
         self.operations as f64 / self.elapsed
@@ -68,13 +68,18 @@ impl Tested {
 }
 
 impl Report {
-    pub(super) fn new(asked: &Metabench, crew: Crew, processes: usize, each: u64) -> Report {
+    pub(super) fn new(
+        args: &Metabench,
+        participants: Participants,
+        processes: usize,
+        each: u64,
+    ) -> Report {
         Report {
             processes,
-            taking_part: crew.size,
-            files: asked.files,
+            taking_part: participants.size,
+            files: args.files,
             files_each: each,
-            append_bytes: asked.bytes.0,
+            append_bytes: args.bytes.0,
             tests: Vec::new(),
         }
     }
@@ -98,7 +103,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl Tested {
+impl TestResult {
     fn show_batches(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(f, "\n{} as the directory grows", self.name)?;
         writeln!(f, "   Files up to    Time (s)     Rate/s")?;

@@ -8,34 +8,34 @@ use gupfs_kit::date;
 use rustix::fs::{Dir, Mode, OFlags, open};
 use serde::{Deserialize, Serialize};
 
-use super::args::{Crew, Metabench};
+use super::args::{Metabench, Participants};
 use super::files::Name;
 use super::ops::{self, Unpacked};
-use super::report::{Batch, Member, Report, Tested};
-use super::setup::{self, Stage};
+use super::report::{Batch, Member, Report, TestResult};
+use super::setup::{self, TestDirectories};
 use super::tests::{Kind, Test};
-use crate::halt::Halt;
-use crate::latency::{Laps, Packed, together};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
+use crate::latency::{Laps, PackedHistogram, merge};
 use crate::output::Destination;
 use crate::procs::Procs;
 use crate::space;
-use crate::team;
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::stop_flag::StopFlag;
+use crate::threads;
 use crate::workload::Workload;
 
 /// What a process tells process 0 of a test.
 #[derive(Clone, Serialize, Deserialize)]
-struct Said {
+struct ProcessResult {
     operations: u64,
     seconds: f64,
     batches: Vec<Batch>,
     unpacked: Option<Unpacked>,
-    latencies: Packed,
+    latencies: PackedHistogram,
 }
 
 struct Run<'a> {
-    asked: &'a Metabench,
-    crew: Crew,
+    args: &'a Metabench,
+    participants: Participants,
     each: u64,
     top: PathBuf,
     tar: PathBuf,
@@ -48,7 +48,7 @@ impl Workload for Metabench {
         self.np
     }
 
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> SuiteResult<()> {
         self.check_flags()
     }
 
@@ -59,38 +59,38 @@ impl Workload for Metabench {
         }
     }
 
-    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+    fn run(&self, procs: &mut Procs) -> SuiteResult<Option<Report>> {
         run(self, procs).map(Some)
     }
 }
 
-fn run(asked: &Metabench, procs: &mut Procs) -> Outcome<Report> {
-    let crew = Crew::new(procs.size(), asked.zero);
-    let each = asked.files_each(crew);
+fn run(args: &Metabench, procs: &mut Procs) -> SuiteResult<Report> {
+    let participants = Participants::new(procs.size(), args.zero);
+    let each = args.files_each(participants);
     if each == 0 {
-        return Err(Trouble::asked(format!(
+        return Err(SuiteError::usage(format!(
             "-c {} is less than a file for each of the {} processes that take part",
-            asked.files, crew.size
+            args.files, participants.size
         )));
     }
-    let dir = std::path::absolute(&asked.dir).doing("find", &asked.dir)?;
-    procs.lead(|| space::check(&dir, room(asked, crew)))?;
+    let dir = std::path::absolute(&args.dir).doing("find", &args.dir)?;
+    procs.on_rank_0(|| space::check(&dir, room(args, participants)))?;
     let tag = format!("{}_{}", date::stamp(), std::process::id());
     let tag = procs.broadcast(&tag)?;
     let top = dir.join(format!("metabench_{tag}"));
-    procs.remember(&top)?;
-    procs.lead(|| std::fs::create_dir(&top).doing("make", &top))?;
-    let tar = setup::tar_file(asked.tar.as_deref(), asked.tar_dir.as_deref(), &tag);
+    procs.remove_on_failure(&top)?;
+    procs.on_rank_0(|| std::fs::create_dir(&top).doing("make", &top))?;
+    let tar = setup::tar_file(args.tar.as_deref(), args.tar_dir.as_deref(), &tag);
     let run = Run {
-        asked,
-        crew,
+        args,
+        participants,
         each,
         top,
         tar,
     };
     let makes_tar = run.prepare_tar(procs)?;
-    let mut report = Report::new(asked, crew, procs.size(), each);
-    for test in Test::list(asked) {
+    let mut report = Report::new(args, participants, procs.size(), each);
+    for test in Test::list(args) {
         report.tests.extend(run.test(test, procs)?);
     }
     let tar_gone = if makes_tar {
@@ -99,32 +99,32 @@ fn run(asked: &Metabench, procs: &mut Procs) -> Outcome<Report> {
         Ok(())
     };
     procs.agree(tar_gone)?;
-    if asked.clean {
-        procs.lead(|| std::fs::remove_dir(&run.top).doing("remove", &run.top))?;
+    if args.clean {
+        procs.on_rank_0(|| std::fs::remove_dir(&run.top).doing("remove", &run.top))?;
     }
-    procs.forget()?;
+    procs.keep_all()?;
     Ok(report)
 }
 
 /// Bytes that a run writes at most.
-fn room(asked: &Metabench, crew: Crew) -> u64 {
-    let appended = if asked.append {
-        2 * asked.bytes.0.saturating_mul(asked.files)
+fn room(args: &Metabench, participants: Participants) -> u64 {
+    let appended = if args.append {
+        2 * args.bytes.0.saturating_mul(args.files)
     } else {
         0
     };
-    let untar = match (&asked.tar, asked.untar) {
+    let untar = match (&args.tar, args.untar) {
         (_, false) => 0,
         (Some(tar), _) => std::fs::metadata(tar).map_or(0, |found| found.len()),
         (None, _) => super::tarball::BYTES,
     };
-    appended.saturating_add(untar.saturating_mul(crew.size as u64))
+    appended.saturating_add(untar.saturating_mul(participants.size as u64))
 }
 
 impl Run<'_> {
     /// The first process of each host sees to the tar file there. Whether this one made it.
-    fn prepare_tar(&self, procs: &mut Procs) -> Outcome<bool> {
-        if !self.asked.untar {
+    fn prepare_tar(&self, procs: &mut Procs) -> SuiteResult<bool> {
+        if !self.args.untar {
             return Ok(false);
         }
         let host = rustix::system::uname()
@@ -133,9 +133,9 @@ impl Run<'_> {
             .into_owned();
         let hosts = procs.share(&host)?;
         let first = hosts.iter().position(|other| *other == host) == Some(procs.rank());
-        let given = self.asked.tar.is_some();
+        let given = self.args.tar.is_some();
         if !given {
-            procs.remember(&self.tar)?;
+            procs.remove_on_failure(&self.tar)?;
         }
         let made = if first {
             setup::make_tar(&self.tar, given)
@@ -147,38 +147,38 @@ impl Run<'_> {
     }
 
     /// One test: its result, in process 0.
-    fn test(&self, test: Test, procs: &mut Procs) -> Outcome<Option<Tested>> {
-        let stage = Stage::new(&self.top, test, self.crew.size, self.each);
+    fn test(&self, test: Test, procs: &mut Procs) -> SuiteResult<Option<TestResult>> {
+        let directories = TestDirectories::new(&self.top, test, self.participants.size, self.each);
         let populated = !matches!(test.kind, Kind::Create | Kind::Untar);
-        procs.lead(|| stage.make(populated))?;
-        let place = self.crew.place(procs.rank());
-        let place = place.filter(|place| !test.alone || *place == self.crew.last());
-        let entered = match place {
-            Some(place) => Entered::new(&stage.dir(place)).map(Some),
+        procs.on_rank_0(|| directories.make(populated))?;
+        let place = self.participants.place(procs.rank());
+        let place = place.filter(|place| !test.alone || *place == self.participants.last());
+        let working_directory = match place {
+            Some(place) => WorkingDirectory::new(&directories.dir(place)).map(Some),
             None => Ok(None),
         };
-        let entered = procs.agree(entered)?;
+        let working_directory = procs.agree(working_directory)?;
         let mine: Vec<usize> = place.into_iter().collect();
-        let worked = team::take(
+        let worked = threads::run_step(
             procs,
             &mine,
             |place| {
                 let walks = populated && !test.separate;
                 let listed = walks.then(|| self.walk(place)).transpose()?;
-                Ok((listed, setup::appended(place, self.asked.bytes.0)))
+                Ok((listed, setup::appended(place, self.args.bytes.0)))
             },
             |place, (listed, data), halt| self.work(test, place, listed, &data, halt),
         )?;
-        drop(entered);
+        drop(working_directory);
         let mine = worked.done.into_iter().next().map(|(_, said, _)| said);
         let all = procs.gather(&mine)?;
         let tested = all.map(|all| tested(test, all, worked.elapsed));
-        procs.lead(|| self.end(test, &stage, tested.as_ref()))?;
+        procs.on_rank_0(|| self.end(test, &directories, tested.as_ref()))?;
         Ok(tested)
     }
 
     /// Opens the directory and walks to a process's share of its entries.
-    fn walk(&self, place: usize) -> Outcome<Dir> {
+    fn walk(&self, place: usize) -> SuiteResult<Dir> {
         let here = Path::new(".");
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = open(here, flags, Mode::empty()).doing("open", here)?;
@@ -195,8 +195,8 @@ impl Run<'_> {
         place: usize,
         listed: Option<Dir>,
         data: &[u8],
-        halt: &Halt,
-    ) -> Outcome<Said> {
+        halt: &StopFlag,
+    ) -> SuiteResult<ProcessResult> {
         let mut laps = Laps::start(halt);
         let begun = Instant::now();
         let (mut batches, mut unpacked) = (Vec::new(), None);
@@ -206,7 +206,7 @@ impl Run<'_> {
             Kind::Untar => unpacked = Some(ops::untar(&self.tar, &mut laps)?),
             kind => self.each_file(kind, place, listed, data, &mut laps)?,
         }
-        Ok(Said {
+        Ok(ProcessResult {
             operations: laps.histogram.operations(),
             seconds: begun.elapsed().as_secs_f64(),
             batches,
@@ -215,11 +215,11 @@ impl Run<'_> {
         })
     }
 
-    fn create_in_batches(&self, place: usize, laps: &mut Laps) -> Outcome<Vec<Batch>> {
+    fn create_in_batches(&self, place: usize, laps: &mut Laps) -> SuiteResult<Vec<Batch>> {
         let mut batches = Vec::new();
         let mut from = 0;
-        while from < self.asked.files {
-            let to = self.asked.files.min(from.saturating_add(self.asked.batch));
+        while from < self.args.files {
+            let to = self.args.files.min(from.saturating_add(self.args.batch));
             let begun = Instant::now();
             ops::create(place, from..to, &self.top, laps)?;
             batches.push(Batch {
@@ -239,7 +239,7 @@ impl Run<'_> {
         mut listed: Option<Dir>,
         data: &[u8],
         laps: &mut Laps,
-    ) -> Outcome<()> {
+    ) -> SuiteResult<()> {
         for index in 0..self.each {
             let own;
             let entry;
@@ -258,49 +258,57 @@ impl Run<'_> {
                 Kind::Utime => ops::utime(name),
                 _ => ops::append(name, data),
             };
-            done.map_err(|error| Trouble::met(format!("{}: {error}", name.to_string_lossy())))?;
+            done.map_err(|error| {
+                SuiteError::failed(format!("{}: {error}", name.to_string_lossy()))
+            })?;
             laps.lap()?;
         }
         Ok(())
     }
 
     /// Process 0 checks and cleans up, as asked.
-    fn end(&self, test: Test, stage: &Stage, tested: Option<&Tested>) -> Outcome<()> {
-        if self.asked.check {
+    fn end(
+        &self,
+        test: Test,
+        directories: &TestDirectories,
+        tested: Option<&TestResult>,
+    ) -> SuiteResult<()> {
+        if self.args.check {
             let files = match (test.kind, tested.and_then(|tested| tested.unpacked)) {
                 (Kind::Untar, Some(unpacked)) => unpacked.files,
-                _ if test.alone => self.asked.files,
-                _ => self.each * self.crew.size as u64,
+                _ if test.alone => self.args.files,
+                _ => self.each * self.participants.size as u64,
             };
-            stage.check(test.kind, files, self.asked.bytes.0, ops::MOMENT)?;
+            directories.check(test.kind, files, self.args.bytes.0, ops::MOMENT)?;
         }
-        if self.asked.clean {
-            stage.remove()?;
+        if self.args.clean {
+            directories.remove()?;
         }
         Ok(())
     }
 }
 
-fn next_name(dir: &mut Dir) -> Outcome<CString> {
+fn next_name(dir: &mut Dir) -> SuiteResult<CString> {
     loop {
-        let entry = dir
-            .next()
-            .ok_or_else(|| Trouble::met("a directory lists fewer files than were made in it"))?;
-        let entry = entry.map_err(|error| Trouble::met(format!("listing a directory: {error}")))?;
+        let entry = dir.next().ok_or_else(|| {
+            SuiteError::failed("a directory lists fewer files than were made in it")
+        })?;
+        let entry =
+            entry.map_err(|error| SuiteError::failed(format!("listing a directory: {error}")))?;
         if ![c".", c".."].contains(&entry.file_name()) {
             return Ok(entry.file_name().to_owned());
         }
     }
 }
 
-fn tested(test: Test, all: Vec<Option<Said>>, elapsed: f64) -> Tested {
+fn tested(test: Test, all: Vec<Option<ProcessResult>>, elapsed: f64) -> TestResult {
     let took_part = || {
         all.iter()
             .enumerate()
             .filter_map(|(rank, said)| Some((rank, said.as_ref()?)))
     };
     let unpacked = took_part().filter_map(|(_, said)| said.unpacked);
-    Tested {
+    TestResult {
         name: test.name().into(),
         elapsed,
         operations: took_part().map(|(_, said)| said.operations).sum(),
@@ -319,24 +327,24 @@ fn tested(test: Test, all: Vec<Option<Said>>, elapsed: f64) -> Tested {
             directories: a.directories + b.directories,
             bytes: a.bytes + b.bytes,
         }),
-        latencies: together(took_part().map(|(_, said)| &said.latencies)).summary(),
+        latencies: merge(took_part().map(|(_, said)| &said.latencies)).summary(),
     }
 }
 
 /// The directory that this process has entered, until it is dropped.
-struct Entered {
+struct WorkingDirectory {
     before: PathBuf,
 }
 
-impl Entered {
-    fn new(dir: &Path) -> Outcome<Entered> {
+impl WorkingDirectory {
+    fn new(dir: &Path) -> SuiteResult<WorkingDirectory> {
         let before = std::env::current_dir().doing("find", Path::new("."))?;
         std::env::set_current_dir(dir).doing("enter", dir)?;
-        Ok(Entered { before })
+        Ok(WorkingDirectory { before })
     }
 }
 
-impl Drop for Entered {
+impl Drop for WorkingDirectory {
     fn drop(&mut self) {
         // Where this process started: all paths used later are absolute, so that failing here harms nothing.
         let _ = std::env::set_current_dir(&self.before);

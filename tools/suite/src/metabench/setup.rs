@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use super::files::Name;
 use super::tests::{Kind, Test};
-use crate::chance::{Dice, mix_all};
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
+use crate::rng::{Rng, mix_all};
 
 /// The directories of one test.
-pub struct Stage {
+pub struct TestDirectories {
     base: PathBuf,
     separate: bool,
     members: usize,
     each: u64,
 }
 
-impl Stage {
-    pub fn new(top: &Path, test: Test, members: usize, each: u64) -> Stage {
-        Stage {
+impl TestDirectories {
+    pub fn new(top: &Path, test: Test, members: usize, each: u64) -> TestDirectories {
+        TestDirectories {
             base: top.join(test.name()),
             separate: test.separate,
             members,
@@ -37,7 +37,7 @@ impl Stage {
         }
     }
 
-    pub fn make(&self, populated: bool) -> Outcome<()> {
+    pub fn make(&self, populated: bool) -> SuiteResult<()> {
         fs::create_dir(&self.base).doing("make", &self.base)?;
         for place in 0..self.members {
             let dir = self.dir(place);
@@ -53,12 +53,12 @@ impl Stage {
         Ok(())
     }
 
-    pub fn remove(&self) -> Outcome<()> {
+    pub fn remove(&self) -> SuiteResult<()> {
         fs::remove_dir_all(&self.base).doing("remove", &self.base)
     }
 
     /// Whether every file is there and is as the test should have left it.
-    pub fn check(&self, kind: Kind, files: u64, bytes: u64, moment: i64) -> Outcome<()> {
+    pub fn check(&self, kind: Kind, files: u64, bytes: u64, moment: i64) -> SuiteResult<()> {
         let mut found = 0;
         let mut left = vec![self.base.clone()];
         while let Some(dir) = left.pop() {
@@ -95,7 +95,7 @@ impl Stage {
     }
 
     /// Whether a file holds what one of the processes appends.
-    fn check_bytes(&self, path: &Path, bytes: u64) -> Outcome<()> {
+    fn check_bytes(&self, path: &Path, bytes: u64) -> SuiteResult<()> {
         let found = fs::read(path).doing("read", path)?;
         let writers = (0..self.members).map(|place| appended(place, bytes));
         let expected: Vec<Vec<u8>> = writers.collect();
@@ -108,7 +108,7 @@ impl Stage {
             .map(|place| (place, same(&expected[place])))
             .max_by_key(|(_, at)| *at)
             .expect("somebody takes part");
-        Err(Trouble::met(format!(
+        Err(SuiteError::failed(format!(
             "{}: wrong data at offset {at}: expected {:02x?} of member {place}, found {:02x?}",
             path.display(),
             expected[place].get(at),
@@ -117,8 +117,8 @@ impl Stage {
     }
 }
 
-fn wrong(path: &Path, what: &str, expected: i64, found: i64) -> Trouble {
-    Trouble::met(format!(
+fn wrong(path: &Path, what: &str, expected: i64, found: i64) -> SuiteError {
+    SuiteError::failed(format!(
         "{}: wrong {what}: expected {expected}, found {found}",
         path.display()
     ))
@@ -127,7 +127,7 @@ fn wrong(path: &Path, what: &str, expected: i64, found: i64) -> Trouble {
 /// What a process appends to each of its files.
 pub fn appended(place: usize, bytes: u64) -> Vec<u8> {
     let mut data = vec![0; bytes as usize];
-    Dice::new(mix_all(&[7, place as u64])).fill(&mut data);
+    Rng::new(mix_all(&[7, place as u64])).fill(&mut data);
     data
 }
 
@@ -143,7 +143,7 @@ pub fn tar_file(given: Option<&Path>, dir: Option<&Path>, tag: &str) -> PathBuf 
 }
 
 /// Makes the tar file if it is not given.
-pub fn make_tar(path: &Path, given: bool) -> Outcome<()> {
+pub fn make_tar(path: &Path, given: bool) -> SuiteResult<()> {
     if given {
         return fs::File::open(path)
             .doing("open the tar file", path)
@@ -153,7 +153,7 @@ pub fn make_tar(path: &Path, given: bool) -> Outcome<()> {
 }
 
 /// Removes a file that may be gone.
-pub fn remove_file(path: &Path) -> Outcome<()> {
+pub fn remove_file(path: &Path) -> SuiteResult<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).doing("remove", path),
         _ => Ok(()),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use tar::{Builder, EntryType, Header};
 
-use crate::amount::MB;
-use crate::chance::Dice;
+use crate::rng::Rng;
+use crate::size::MB;
 
 /// A.2: "9188 files and 459 directories for a total of 75.8 MB of data".
 pub const FILES: usize = 9_188;
@@ -15,9 +15,9 @@ pub const DIRECTORIES: usize = 459;
 pub const BYTES: u64 = (75.8 * MB) as u64;
 
 /// Sizes of files: most are small and few hold most of the bytes, as in a source tree. Exactly [`BYTES`] together.
-fn sizes(dice: &mut Dice) -> Vec<u64> {
+fn sizes(rng: &mut Rng) -> Vec<u64> {
     // The sum of twelve numbers of 0..1 is close to a normal distribution; its power of e to a log-normal one.
-    let mut normal = || (0..12).map(|_| dice.share()).sum::<f64>() - 6.0;
+    let mut normal = || (0..12).map(|_| rng.fraction()).sum::<f64>() - 6.0;
     let weights: Vec<f64> = (0..FILES).map(|_| (1.4 * normal()).exp()).collect();
     let all: f64 = weights.iter().sum();
     let mut sizes: Vec<u64> = weights
@@ -29,10 +29,10 @@ fn sizes(dice: &mut Dice) -> Vec<u64> {
 }
 
 /// Directories, each after the one that it lies in: a few levels deep.
-fn directories(dice: &mut Dice) -> Vec<PathBuf> {
+fn directories(rng: &mut Rng) -> Vec<PathBuf> {
     let mut made = vec![PathBuf::from("tree")];
     while made.len() < DIRECTORIES {
-        let parent = &made[dice.below(made.len() as u64) as usize];
+        let parent = &made[rng.below(made.len() as u64) as usize];
         let depth = parent.components().count();
         if depth < 6 {
             made.push(parent.join(format!("d{:03}", made.len())));
@@ -43,9 +43,9 @@ fn directories(dice: &mut Dice) -> Vec<PathBuf> {
 
 /// Writes the tar file. The same each time.
 pub fn make(path: &Path) -> io::Result<()> {
-    let mut dice = Dice::new(2_300);
-    let directories = directories(&mut dice);
-    let sizes = sizes(&mut dice);
+    let mut rng = Rng::new(2_300);
+    let directories = directories(&mut rng);
+    let sizes = sizes(&mut rng);
     let mut tar = Builder::new(BufWriter::new(File::create_new(path)?));
     for directory in &directories {
         tar.append_data(
@@ -56,9 +56,9 @@ pub fn make(path: &Path) -> io::Result<()> {
     }
     let mut bytes = Vec::new();
     for (index, size) in sizes.iter().enumerate() {
-        let directory = &directories[dice.below(directories.len() as u64) as usize];
+        let directory = &directories[rng.below(directories.len() as u64) as usize];
         bytes.resize(*size as usize, 0);
-        dice.fill(&mut bytes);
+        rng.fill(&mut bytes);
         let mut header = header(EntryType::Regular, 0o644, *size);
         tar.append_data(
             &mut header,

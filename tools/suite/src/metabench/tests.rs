@@ -38,30 +38,30 @@ impl Test {
     }
 
     /// Those that the flags ask for, in the source's order.
-    pub fn list(asked: &Metabench) -> Vec<Test> {
+    pub fn list(args: &Metabench) -> Vec<Test> {
         let test = |kind, separate| Test {
             kind,
             separate,
             alone: false,
         };
         let mut tests = Vec::new();
-        if asked.create {
+        if args.create {
             tests.push(Test {
                 alone: true,
                 ..test(Kind::Create, false)
             });
         }
         for (wanted, kind) in [
-            (asked.create, Kind::Create),
-            (asked.stat, Kind::Stat),
-            (asked.utime, Kind::Utime),
-            (asked.append, Kind::Append),
+            (args.create, Kind::Create),
+            (args.stat, Kind::Stat),
+            (args.utime, Kind::Utime),
+            (args.append, Kind::Append),
         ] {
             if wanted {
                 tests.extend([test(kind, true), test(kind, false)]);
             }
         }
-        if asked.untar {
+        if args.untar {
             tests.push(test(Kind::Untar, true));
         }
         tests

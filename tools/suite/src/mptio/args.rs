@@ -6,9 +6,9 @@ use clap::{Parser, ValueEnum};
 
 use super::regions::{Amount, Shape};
 use super::tests::Test;
-use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::trouble::Outcome;
-use crate::workload::{parse_np, refuse};
+use crate::error::SuiteResult;
+use crate::size::{CALL_MAX, Size, parse_positive};
+use crate::workload::{parse_np, usage_error};
 
 /// Parallel, multi-threaded I/O on files or devices: aggregate rates of five tests
 ///
@@ -127,7 +127,7 @@ impl Mptio {
         Test::ALL.into_iter().filter(runs).collect()
     }
 
-    fn check_shape(&self) -> Outcome<()> {
+    fn check_shape(&self) -> SuiteResult<()> {
         let given = [
             (self.global, "-G"),
             (self.per_process, "-P"),
@@ -140,61 +140,63 @@ impl Mptio {
             .map(|(_, f)| *f)
             .collect();
         if given.len() > 1 {
-            return refuse(format!(
+            return usage_error(format!(
                 "{} exclude each other: each says what the threads work on; give one",
                 given.join(" and ")
             ));
         }
         if self.overlaps(Overlap::Threads) && self.per_thread {
-            return refuse("-O t cannot be with -T: with a file for each thread nothing overlaps");
+            return usage_error(
+                "-O t cannot be with -T: with a file for each thread nothing overlaps",
+            );
         }
         if self.overlaps(Overlap::Processes) && (self.per_thread || self.per_process) {
-            return refuse(
+            return usage_error(
                 "-O p cannot be with -T or -P: with a file for each process nothing overlaps",
             );
         }
         Ok(())
     }
 
-    fn check_rest(&self) -> Outcome<()> {
+    fn check_rest(&self) -> SuiteResult<()> {
         if self.each.is_some() && self.all.is_some() {
-            return refuse(
+            return usage_error(
                 "-f and -F exclude each other: give the size of each process, or of all",
             );
         }
         if self.record.0 > CALL_MAX {
-            return refuse(format!(
+            return usage_error(format!(
                 "-b {} is more than one system call moves: at most 1G",
                 self.record
             ));
         }
         if self.tests().is_empty() {
-            return refuse("-k skips all five tests: leave one");
+            return usage_error("-k skips all five tests: leave one");
         }
         if self.check && self.skip.contains(&0) {
-            return refuse(
+            return usage_error(
                 "-C cannot be with -k 0: what the files should hold is known only for what this run wrote",
             );
         }
         let aligned = |size: Size| size.0.is_multiple_of(512);
         if self.direct && self.devices.is_empty() && !(aligned(self.record) && aligned(self.start))
         {
-            return refuse(format!(
+            return usage_error(format!(
                 "-I moves whole sectors: -b {} and -s {} must be multiples of 512",
                 self.record, self.start
             ));
         }
         if self.unique && self.skip.contains(&0) {
-            return refuse("-U cannot be with -k 0: a new directory has no files to work on");
+            return usage_error("-U cannot be with -k 0: a new directory has no files to work on");
         }
         if !self.devices.is_empty() && (self.unique || self.keep) {
-            return refuse("-U and -K are about files, and -R works on devices");
+            return usage_error("-U and -K are about files, and -R works on devices");
         }
         Ok(())
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         self.check_shape()?;
         self.check_rest()
     }
@@ -210,9 +212,9 @@ mod flags {
         let all = all.split_whitespace();
         match Mptio::try_parse_from(all) {
             Err(error) => Some(error.to_string()),
-            Ok(mptio) => mptio.check_flags().err().map(|trouble| {
-                assert_eq!(trouble.exit_code(), 2);
-                trouble.to_string()
+            Ok(mptio) => mptio.check_flags().err().map(|error| {
+                assert_eq!(error.exit_code(), 2);
+                error.to_string()
             }),
         }
     }

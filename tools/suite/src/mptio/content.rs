@@ -1,9 +1,9 @@
-//! Whose the words of a region are (see [`crate::words`]), and which records a random test visits.
+//! Whose the words of a region are (see [`crate::pattern`]), and which records a random test visits.
 
-use super::regions::Place;
+use super::regions::TargetFile;
 use super::tests::Test;
-use crate::chance::{Dice, mix_all};
-use crate::words::Words;
+use crate::pattern::PatternWords;
+use crate::rng::{Rng, mix_all};
 
 /// Who wrote a word: a thread of a process in a test.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -13,31 +13,31 @@ pub struct Writer {
     pub test: Test,
 }
 
-fn number(place: Place) -> u64 {
+fn number(place: TargetFile) -> u64 {
     match place {
-        Place::Global => mix_all(&[1]),
-        Place::Process(rank) => mix_all(&[2, rank as u64]),
-        Place::Thread(rank, thread) => mix_all(&[3, rank as u64, thread as u64]),
-        Place::Device(device) => mix_all(&[4, device as u64]),
+        TargetFile::Global => mix_all(&[1]),
+        TargetFile::Process(rank) => mix_all(&[2, rank as u64]),
+        TargetFile::Thread(rank, thread) => mix_all(&[3, rank as u64, thread as u64]),
+        TargetFile::Device(device) => mix_all(&[4, device as u64]),
     }
 }
 
 /// All words that one writer writes to one place.
-pub fn words(run: u64, place: Place, writer: Writer) -> Words {
+pub fn words(run: u64, place: TargetFile, writer: Writer) -> PatternWords {
     let Writer { rank, thread, test } = writer;
-    Words::keyed(&[run, number(place), rank as u64, thread as u64, test as u64])
+    PatternWords::keyed(&[run, number(place), rank as u64, thread as u64, test as u64])
 }
 
 /// Random bytes for a thread that nobody will check.
 pub fn fill_at_random(bytes: &mut [u8], run: u64, rank: usize, thread: usize) {
-    Dice::new(mix_all(&[run, rank as u64, thread as u64])).fill(bytes);
+    Rng::new(mix_all(&[run, rank as u64, thread as u64])).fill(bytes);
 }
 
 /// Records that a random test visits, one after the other. The same for who writes and who checks.
 pub fn visits(run: u64, writer: Writer, records: u64) -> impl Iterator<Item = u64> {
     let Writer { rank, thread, test } = writer;
-    let mut dice = Dice::new(mix_all(&[run, 99, rank as u64, thread as u64, test as u64]));
-    std::iter::repeat_with(move || dice.below(records))
+    let mut rng = Rng::new(mix_all(&[run, 99, rank as u64, thread as u64, test as u64]));
+    std::iter::repeat_with(move || rng.below(records))
 }
 
 #[cfg(test)]
@@ -57,11 +57,11 @@ mod tests {
             ..WRITER
         };
         let all = [
-            words(1, Place::Global, WRITER),
-            words(2, Place::Global, WRITER),
-            words(1, Place::Process(1), WRITER),
-            words(1, Place::Global, other_test),
-            words(1, Place::Global, Writer { rank: 2, ..WRITER }),
+            words(1, TargetFile::Global, WRITER),
+            words(2, TargetFile::Global, WRITER),
+            words(1, TargetFile::Process(1), WRITER),
+            words(1, TargetFile::Global, other_test),
+            words(1, TargetFile::Global, Writer { rank: 2, ..WRITER }),
         ];
         let distinct: std::collections::BTreeSet<_> = all.map(|w| w.word(8)).into();
         assert_eq!(distinct.len(), all.len());

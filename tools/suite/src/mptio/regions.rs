@@ -46,7 +46,7 @@ pub struct Layout {
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize,
 )]
-pub enum Place {
+pub enum TargetFile {
     Global,
     Process(usize),
     Thread(usize, usize),
@@ -56,7 +56,7 @@ pub enum Place {
 /// Where a thread works: `records` records from `offset` on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Region {
-    pub place: Place,
+    pub place: TargetFile,
     pub offset: u64,
 }
 
@@ -121,10 +121,12 @@ impl Layout {
     pub fn region(&self, rank: usize, thread: usize) -> Region {
         let request = &self.request;
         let (place, process, part) = match request.shape {
-            Shape::Global => (Place::Global, rank, thread),
-            Shape::PerProcess => (Place::Process(rank), 0, thread),
-            Shape::PerThread => (Place::Thread(rank, thread), 0, 0),
-            Shape::Devices(devices) => (Place::Device(thread % devices), rank, thread / devices),
+            Shape::Global => (TargetFile::Global, rank, thread),
+            Shape::PerProcess => (TargetFile::Process(rank), 0, thread),
+            Shape::PerThread => (TargetFile::Thread(rank, thread), 0, 0),
+            Shape::Devices(devices) => {
+                (TargetFile::Device(thread % devices), rank, thread / devices)
+            }
         };
         let process = if request.processes_overlap {
             0
@@ -146,7 +148,7 @@ impl Layout {
     }
 
     /// Where the last region of a place ends.
-    pub fn end_of(&self, place: Place) -> u64 {
+    pub fn end_of(&self, place: TargetFile) -> u64 {
         let all = (0..self.processes())
             .flat_map(|rank| (0..self.threads()).map(move |thread| self.region(rank, thread)));
         all.filter(|region| region.place == place)
@@ -156,8 +158,8 @@ impl Layout {
     }
 
     /// Every file or device of the run.
-    pub fn places(&self) -> Vec<Place> {
-        let mut places: Vec<Place> = (0..self.processes())
+    pub fn places(&self) -> Vec<TargetFile> {
+        let mut places: Vec<TargetFile> = (0..self.processes())
             .flat_map(|rank| (0..self.threads()).map(move |thread| self.region(rank, thread).place))
             .collect();
         places.sort_unstable();
@@ -243,7 +245,7 @@ mod examples {
         let example = request(Shape::PerProcess, 2, 4, Amount::AllProcesses(512 * MIB));
         let layout = Layout::new(example.clone());
         assert_eq!(layout.region_bytes(), 64 * MIB);
-        assert_eq!(layout.end_of(Place::Process(0)), 256 * MIB);
+        assert_eq!(layout.end_of(TargetFile::Process(0)), 256 * MIB);
         assert_eq!([layout.rotated(0, 1), layout.rotated(1, 1)], [1, 0]);
         check(
             example,

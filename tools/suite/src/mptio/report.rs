@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::regions::Layout;
-use crate::amount::MB;
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency::{self, Latencies};
+use crate::size::MB;
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Report {
@@ -18,12 +18,12 @@ pub struct Report {
     pub threads_per_process: usize,
     pub records_per_process: u64,
     pub records_per_thread: u64,
-    pub tests: Vec<Tested>,
+    pub tests: Vec<TestResult>,
 }
 
 /// One test.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Tested {
+pub struct TestResult {
     pub name: String,
     /// Seconds from the barrier that let all go to the one that all reached.
     pub elapsed: f64,
@@ -46,11 +46,11 @@ impl Node {
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "mptio";
 
     fn figures(&self) -> Vec<Figure> {
-        let rate = |test: &Tested| {
+        let rate = |test: &TestResult| {
             let each = test.nodes.iter().map(Node::rate);
             Figure::rate(&test.name, "MB/s", test.rate(), each)
         };
@@ -58,7 +58,7 @@ impl Measured for Report {
     }
 }
 
-impl Tested {
+impl TestResult {
     fn megabytes(&self) -> f64 {
         self.nodes.iter().map(|node| node.megabytes).sum()
     }
@@ -213,9 +213,9 @@ mod sample {
         }
     }
 
-    fn tested(name: &str, nodes: Vec<Node>) -> Tested {
+    fn tested(name: &str, nodes: Vec<Node>) -> TestResult {
         let times = nodes.iter().map(|node| node.seconds);
-        Tested {
+        TestResult {
             name: name.into(),
             elapsed: times.fold(0.0, f64::max),
             nodes,

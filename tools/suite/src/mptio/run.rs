@@ -9,22 +9,22 @@ use super::args::{Mptio, Overlap};
 use super::content::Writer;
 use super::device;
 use super::regions::{Layout, Request};
-use super::report::{Node, Report, Tested};
+use super::report::{Node, Report, TestResult};
 use super::target::Target;
 use super::tests::Test;
 use super::thread::{Done, Work};
 use super::verify::{Expected, History};
-use crate::amount::MB;
-use crate::halt::Halt;
-use crate::latency::{Packed, together};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
+use crate::latency::{PackedHistogram, merge};
 use crate::output::Destination;
 use crate::procs::Procs;
-use crate::team::{self, Together};
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::size::MB;
+use crate::stop_flag::StopFlag;
+use crate::threads::{self, StepDone};
 use crate::workload::Workload;
 
 struct Run<'a> {
-    asked: &'a Mptio,
+    args: &'a Mptio,
     layout: Layout,
     target: Target,
     /// Makes this run's data differ from any other's.
@@ -35,9 +35,9 @@ struct Run<'a> {
 
 /// What a process tells process 0 of a test.
 #[derive(Clone, Serialize, Deserialize)]
-struct Said {
+struct ProcessResult {
     node: Node,
-    latencies: Packed,
+    latencies: PackedHistogram,
 }
 
 impl Workload for Mptio {
@@ -47,7 +47,7 @@ impl Workload for Mptio {
         self.np
     }
 
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> SuiteResult<()> {
         self.check_flags()
     }
 
@@ -58,19 +58,19 @@ impl Workload for Mptio {
         }
     }
 
-    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+    fn run(&self, procs: &mut Procs) -> SuiteResult<Option<Report>> {
         run(self, procs).map(Some)
     }
 }
 
-fn run(asked: &Mptio, procs: &mut Procs) -> Outcome<Report> {
-    let layout = lay_out(asked, procs)?;
-    let target = Target::prepare(asked, &layout, procs)?;
+fn run(args: &Mptio, procs: &mut Procs) -> SuiteResult<Report> {
+    let layout = lay_out(args, procs)?;
+    let target = Target::prepare(args, &layout, procs)?;
     let number = SystemTime::now().duration_since(UNIX_EPOCH);
     let number = procs.broadcast(&number.map_or(0, |since| since.as_nanos() as u64))?;
-    let random = asked.random.unwrap_or(layout.records);
+    let random = args.random.unwrap_or(layout.records);
     let mut run = Run {
-        asked,
+        args,
         layout,
         target,
         number,
@@ -78,36 +78,36 @@ fn run(asked: &Mptio, procs: &mut Procs) -> Outcome<Report> {
         history: History::default(),
     };
     let mut report = Report::new(&run.layout);
-    for test in asked.tests() {
+    for test in args.tests() {
         let tested = run.test(test, procs)?;
         report.tests.extend(tested);
         run.history.ran.push(test);
-        if asked.check {
+        if args.check {
             let rank = procs.rank();
-            team::apart(procs, |halt| run.check(rank, halt))?;
+            threads::run_untimed(procs, |halt| run.check(rank, halt))?;
         }
     }
-    run.target.end(asked.keep, procs)?;
+    run.target.end(args.keep, procs)?;
     Ok(report)
 }
 
-fn lay_out(asked: &Mptio, procs: &mut Procs) -> Outcome<Layout> {
-    let block = procs.agree(device::block(&asked.devices))?;
+fn lay_out(args: &Mptio, procs: &mut Procs) -> SuiteResult<Layout> {
+    let block = procs.agree(device::block(&args.devices))?;
     let layout = Layout::new(Request {
-        shape: asked.shape(),
+        shape: args.shape(),
         processes: procs.size(),
-        threads: usize::from(asked.threads),
-        amount: asked.amount(),
-        record: asked.record.0,
-        processes_overlap: asked.overlaps(Overlap::Processes),
-        threads_overlap: asked.overlaps(Overlap::Threads),
-        start: asked.start.0,
+        threads: usize::from(args.threads),
+        amount: args.amount(),
+        record: args.record.0,
+        processes_overlap: args.overlaps(Overlap::Processes),
+        threads_overlap: args.overlaps(Overlap::Threads),
+        start: args.start.0,
         block,
     });
     // One after the other: a device that one process holds to see whether it is free is not free for the next.
     for rank in 0..procs.size() {
         let checked = match rank == procs.rank() {
-            true => device::check(&asked.devices, &layout, asked.i_know),
+            true => device::check(&args.devices, &layout, args.i_know),
             false => Ok(()),
         };
         procs.agree(checked)?;
@@ -117,34 +117,34 @@ fn lay_out(asked: &Mptio, procs: &mut Procs) -> Outcome<Layout> {
 
 impl Run<'_> {
     /// One test: its result, in process 0.
-    fn test(&self, test: Test, procs: &mut Procs) -> Outcome<Option<Tested>> {
+    fn test(&self, test: Test, procs: &mut Procs) -> SuiteResult<Option<TestResult>> {
         let works = self.works(test, procs.rank());
         let threads: Vec<usize> = (0..works.len()).collect();
-        let named = |thread: usize, trouble: Trouble| match works.len() {
-            1 => trouble,
-            _ => trouble.at(format_args!("thread {thread}")),
+        let named = |thread: usize, error: SuiteError| match works.len() {
+            1 => error,
+            _ => error.at(format_args!("thread {thread}")),
         };
-        let mine = team::take(
+        let mine = threads::run_step(
             procs,
             &threads,
             |thread| Ok(works[thread].buffer()),
             |thread, buffer, halt| {
                 let done = works[thread].run(buffer, halt);
-                done.map_err(|trouble| named(thread, trouble))
+                done.map_err(|error| named(thread, error))
             },
         )?;
         let (mine, elapsed) = (said(&mine), mine.elapsed);
         let all = procs.gather(&mine)?;
-        Ok(all.map(|all| Tested {
+        Ok(all.map(|all| TestResult {
             name: test.name().into(),
             elapsed,
-            latencies: together(all.iter().map(|said| &said.latencies)).summary(),
+            latencies: merge(all.iter().map(|said| &said.latencies)).summary(),
             nodes: all.into_iter().map(|said| said.node).collect(),
         }))
     }
 
     fn works(&self, test: Test, rank: usize) -> Vec<Work> {
-        let turns = if self.asked.rotate {
+        let turns = if self.args.rotate {
             self.history.ran.len()
         } else {
             0
@@ -161,21 +161,21 @@ impl Run<'_> {
                     record: self.layout.record(),
                     records: self.layout.records,
                     random: self.random,
-                    checked: self.asked.check,
-                    direct: self.asked.direct,
-                    sync: self.asked.sync,
+                    checked: self.args.check,
+                    direct: self.args.direct,
+                    sync: self.args.sync,
                 }
             })
             .collect()
     }
 
     /// Each process checks the regions of the next one: another than it worked on, where there is another.
-    fn check(&self, rank: usize, halt: &Halt) -> Outcome<()> {
+    fn check(&self, rank: usize, halt: &StopFlag) -> SuiteResult<()> {
         let expected = Expected {
             run: self.number,
             layout: &self.layout,
             random: self.random,
-            rotate: self.asked.rotate,
+            rotate: self.args.rotate,
             history: &self.history,
         };
         let next = (rank + 1) % self.layout.processes();
@@ -189,11 +189,11 @@ impl Run<'_> {
     }
 }
 
-fn said(mine: &Together<Done>) -> Said {
+fn said(mine: &StepDone<Done>) -> ProcessResult {
     let done = || mine.done.iter().map(|(_, done, _)| done);
     let bytes: u64 = done().map(|each| each.bytes).sum();
-    let each: Vec<Packed> = done().map(|each| each.latencies.pack()).collect();
-    Said {
+    let each: Vec<PackedHistogram> = done().map(|each| each.latencies.pack()).collect();
+    ProcessResult {
         node: Node {
             host: rustix::system::uname()
                 .nodename()
@@ -203,6 +203,6 @@ fn said(mine: &Together<Done>) -> Said {
             seconds: mine.seconds,
             system_percent: 100.0 * mine.system / mine.seconds,
         },
-        latencies: together(&each).pack(),
+        latencies: merge(&each).pack(),
     }
 }

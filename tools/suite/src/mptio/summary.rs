@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use serde::Serialize;
 
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 
 /// Summarise reports of mptio: one line for each configuration and test
 ///
@@ -65,14 +65,14 @@ impl Mptsum {
     pub fn main() -> ExitCode {
         match Mptsum::parse().run() {
             Ok(()) => ExitCode::SUCCESS,
-            Err(trouble) => {
-                eprintln!("mptsum: {trouble}");
-                ExitCode::from(trouble.exit_code())
+            Err(error) => {
+                eprintln!("mptsum: {error}");
+                ExitCode::from(error.exit_code())
             }
         }
     }
 
-    fn run(self) -> Outcome<()> {
+    fn run(self) -> SuiteResult<()> {
         let mut all = Vec::new();
         for path in &self.reports {
             let text = std::fs::read_to_string(path).doing("read", path)?;
@@ -81,7 +81,10 @@ impl Mptsum {
         let rows = summarise(all);
         if self.json {
             let json = serde_json::to_string_pretty(&rows);
-            println!("{}", json.map_err(|error| Trouble::met(error.to_string()))?);
+            println!(
+                "{}",
+                json.map_err(|error| SuiteError::failed(error.to_string()))?
+            );
         } else {
             print!("{}", Table(&rows));
         }
@@ -103,9 +106,10 @@ impl Hundredths {
 }
 
 /// The tests of a file, in which several reports may stand one below the other.
-fn read(text: &str, path: &Path) -> Outcome<Vec<(Configuration, Line)>> {
-    let bad =
-        |what: &str| Trouble::met(format!("{} is no report of mptio: {what}", path.display()));
+fn read(text: &str, path: &Path) -> SuiteResult<Vec<(Configuration, Line)>> {
+    let bad = |what: &str| {
+        SuiteError::failed(format!("{} is no report of mptio: {what}", path.display()))
+    };
     let mut lines = text.lines();
     let mut configuration = None;
     let mut found = Vec::new();

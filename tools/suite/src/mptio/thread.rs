@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use super::content::{self, Writer, visits};
 use super::regions::Region;
 use super::tests::Test;
-use crate::chance::mix_all;
-use crate::halt::Halt;
+use crate::error::{ErrorContext, SuiteResult};
 use crate::latency::{Histogram, Laps};
 use crate::memory::Buffer;
-use crate::trouble::{Doing, Outcome};
-use crate::words::{Words, first_word, mark};
+use crate::pattern::{PatternWords, first_word, mark};
+use crate::rng::mix_all;
+use crate::stop_flag::StopFlag;
 
 /// Everything a thread needs to know.
 pub struct Work {
@@ -45,7 +45,7 @@ impl Work {
         buffer
     }
 
-    pub fn run(&self, mut buffer: Buffer, halt: &Halt) -> Outcome<Done> {
+    pub fn run(&self, mut buffer: Buffer, halt: &StopFlag) -> SuiteResult<Done> {
         let mut file = self.open().doing("open", &self.path)?;
         let latencies = match self.writer.test {
             Test::SeqWrite => self.write_in_order(&mut file, &mut buffer, halt),
@@ -66,7 +66,7 @@ impl Work {
 
     fn open(&self) -> std::io::Result<File> {
         let test = self.writer.test;
-        let on_file = !matches!(self.region.place, super::regions::Place::Device(_));
+        let on_file = !matches!(self.region.place, super::regions::TargetFile::Device(_));
         File::options()
             .read(test != Test::SeqWrite && test != Test::RandomWrite)
             .write(test.writes())
@@ -80,7 +80,7 @@ impl Work {
         self.region.offset + index * self.record
     }
 
-    fn go_to(&self, offset: u64, file: &mut File) -> Outcome<()> {
+    fn go_to(&self, offset: u64, file: &mut File) -> SuiteResult<()> {
         let gone = file.seek(SeekFrom::Start(offset));
         gone.doing("seek in", &self.path).map(drop)
     }
@@ -94,7 +94,7 @@ impl Work {
         }
     }
 
-    fn words(&self) -> Words {
+    fn words(&self) -> PatternWords {
         content::words(self.run, self.region.place, self.writer)
     }
 
@@ -107,8 +107,8 @@ impl Work {
         &self,
         file: &mut File,
         buffer: &mut [u8],
-        halt: &Halt,
-    ) -> Outcome<Histogram> {
+        halt: &StopFlag,
+    ) -> SuiteResult<Histogram> {
         self.go_to(self.region.offset, file)?;
         let mut laps = Laps::start(halt);
         for index in 0..self.records {
@@ -123,8 +123,8 @@ impl Work {
         &self,
         file: &mut File,
         buffer: &mut [u8],
-        halt: &Halt,
-    ) -> Outcome<Histogram> {
+        halt: &StopFlag,
+    ) -> SuiteResult<Histogram> {
         let visited = visits(self.run, self.writer, self.records);
         let mut laps = Laps::start(halt);
         for index in visited.take(self.random as usize) {
@@ -137,7 +137,12 @@ impl Work {
     }
 
     /// Reads the next record, modifies a word, goes back to its beginning and rewrites it.
-    fn modify(&self, file: &mut File, buffer: &mut [u8], halt: &Halt) -> Outcome<Histogram> {
+    fn modify(
+        &self,
+        file: &mut File,
+        buffer: &mut [u8],
+        halt: &StopFlag,
+    ) -> SuiteResult<Histogram> {
         self.go_to(self.region.offset, file)?;
         let mut laps = Laps::start(halt);
         for index in 0..self.records {
@@ -152,7 +157,12 @@ impl Work {
         Ok(laps.histogram)
     }
 
-    fn read_in_order(&self, file: &mut File, buffer: &mut [u8], halt: &Halt) -> Outcome<Histogram> {
+    fn read_in_order(
+        &self,
+        file: &mut File,
+        buffer: &mut [u8],
+        halt: &StopFlag,
+    ) -> SuiteResult<Histogram> {
         self.go_to(self.region.offset, file)?;
         let mut laps = Laps::start(halt);
         for _ in 0..self.records {
@@ -166,8 +176,8 @@ impl Work {
         &self,
         file: &mut File,
         buffer: &mut [u8],
-        halt: &Halt,
-    ) -> Outcome<Histogram> {
+        halt: &StopFlag,
+    ) -> SuiteResult<Histogram> {
         let visited = visits(self.run, self.writer, self.records);
         let mut laps = Laps::start(halt);
         for index in visited.take(self.random as usize) {

@@ -5,12 +5,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::content::{Writer, visits, words};
-use super::regions::{Layout, Place, Region};
+use super::regions::{Layout, Region, TargetFile};
 use super::tests::Test;
-use crate::halt::Halt;
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 use crate::memory::Buffer;
-use crate::trouble::{Doing, Outcome, Trouble};
-use crate::words::{first_word, hex};
+use crate::pattern::{first_word, hex};
+use crate::stop_flag::StopFlag;
 
 /// What was done so far that the check must know.
 #[derive(Clone, Default)]
@@ -99,7 +99,13 @@ impl Expected<'_> {
     }
 
     /// Reads a region and compares every word.
-    pub fn check(&self, region: Region, path: &Path, file: &File, halt: &Halt) -> Outcome<()> {
+    pub fn check(
+        &self,
+        region: Region,
+        path: &Path,
+        file: &File,
+        halt: &StopFlag,
+    ) -> SuiteResult<()> {
         let size = self.layout.record();
         let mut found = Buffer::zeroed(size as usize);
         let mut expected = vec![0; size as usize];
@@ -107,7 +113,7 @@ impl Expected<'_> {
             let offset = region.offset + index as u64 * size;
             let read = read_full(file, &mut found, offset).doing("read", path)?;
             if read < found.len() {
-                return Err(Trouble::met(format!(
+                return Err(SuiteError::failed(format!(
                     "{}: the file ends at byte {}, but a record of {size} bytes was written at {offset}",
                     path.display(),
                     offset + read as u64,
@@ -130,12 +136,12 @@ impl Expected<'_> {
 
     fn compare(
         &self,
-        place: Place,
+        place: TargetFile,
         path: &Path,
         offset: u64,
         found: &[u8],
         record: &Record,
-    ) -> Outcome<()> {
+    ) -> SuiteResult<()> {
         let mut at = 0;
         while at < found.len() {
             let here = offset + at as u64;
@@ -157,13 +163,20 @@ impl Expected<'_> {
         Ok(())
     }
 
-    fn wrote(&self, place: Place, writer: Writer, offset: u64, word: &[u8]) -> bool {
+    fn wrote(&self, place: TargetFile, writer: Writer, offset: u64, word: &[u8]) -> bool {
         let mut expected = [0; 8];
         words(self.run, place, writer).fill(&mut expected[..word.len()], offset);
         expected[..word.len()] == *word
     }
 
-    fn wrong(&self, place: Place, path: &Path, offset: u64, word: &[u8], due: Writer) -> Trouble {
+    fn wrong(
+        &self,
+        place: TargetFile,
+        path: &Path,
+        offset: u64,
+        word: &[u8],
+        due: Writer,
+    ) -> SuiteError {
         let mut expected = vec![0; word.len()];
         words(self.run, place, due).fill(&mut expected, offset);
         let whose = match self.find_writer(place, offset, word) {
@@ -171,7 +184,7 @@ impl Expected<'_> {
             None if word.iter().all(|byte| *byte == 0) => "as if never written".into(),
             None => "which nobody wrote there in this run".into(),
         };
-        Trouble::met(format!(
+        SuiteError::failed(format!(
             "{}: wrong data at offset {offset}: expected {} of {}, found {}, {whose}",
             path.display(),
             hex(&expected),
@@ -181,7 +194,7 @@ impl Expected<'_> {
     }
 
     /// Whose word it is, of all who wrote anything.
-    fn find_writer(&self, place: Place, offset: u64, word: &[u8]) -> Option<Writer> {
+    fn find_writer(&self, place: TargetFile, offset: u64, word: &[u8]) -> Option<Writer> {
         // Shorter pieces could be anybody's by chance.
         if word.len() < 4 {
             return None;
@@ -264,7 +277,7 @@ mod tests {
         };
         let write = |test, index: u64, length: usize| {
             let mut bytes = vec![0; length];
-            words(5, Place::Global, writer(test)).fill(&mut bytes, index * RECORD);
+            words(5, TargetFile::Global, writer(test)).fill(&mut bytes, index * RECORD);
             file.write_all_at(&bytes, index * RECORD).unwrap();
         };
         for test in ran {
@@ -283,9 +296,9 @@ mod tests {
                 layout.region(0, 0),
                 Path::new("file"),
                 &file,
-                &Halt::default(),
+                &StopFlag::default(),
             )
-            .map_err(|trouble| trouble.to_string())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -304,7 +317,7 @@ mod tests {
                 thread: 0,
                 test: Test::SeqWrite,
             };
-            words(5, Place::Global, writer).fill(&mut bytes, 128);
+            words(5, TargetFile::Global, writer).fill(&mut bytes, 128);
             file.write_all_at(&bytes, 128).unwrap();
         });
         assert_eq!(

@@ -2,10 +2,10 @@
 
 use clap::Parser;
 
-use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{CALL_MAX, Size, parse_positive};
+use crate::workload::usage_error;
 
 /// The most that processes write and read in a given time, each on a file of its own, for several block sizes
 ///
@@ -28,29 +28,29 @@ pub struct Pioraw {
     #[arg(short = 'I', long)]
     pub direct: bool,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 impl Pioraw {
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if !(self.seconds > 0.0 && self.seconds <= 1e6) {
-            return refuse("-t takes a number of seconds above 0");
+            return usage_error("-t takes a number of seconds above 0");
         }
         for (index, block) in self.block.iter().enumerate() {
             if block.0 > self.size.0.min(CALL_MAX) {
-                return refuse(format!(
+                return usage_error(format!(
                     "-b {block} is more than the file of -f {} has, or than one system call moves (1G)",
                     self.size
                 ));
             }
             if self.direct && !block.0.is_multiple_of(512) {
-                return refuse(format!(
+                return usage_error(format!(
                     "--direct moves whole sectors: -b {block} must be a multiple of 512"
                 ));
             }
             if self.block[..index].contains(block) {
-                return refuse("-b takes each size once: a figure's name says it");
+                return usage_error("-b takes each size once: a figure's name says it");
             }
         }
         Ok(())

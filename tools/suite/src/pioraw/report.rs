@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::args::Pioraw;
-use crate::amount::{MB, Size};
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency;
+use crate::size::{MB, Size};
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -16,20 +16,20 @@ pub struct Report {
     pub file_bytes: u64,
     pub seconds: f64,
     pub direct: bool,
-    pub turns: Vec<Turn>,
+    pub turns: Vec<BlockSizeResult>,
 }
 
 /// One block size.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Turn {
+pub struct BlockSizeResult {
     pub block_bytes: u64,
     pub write: Step,
     pub read: Step,
 }
 
-impl Turn {
-    pub fn new(block: Size, write: Step, read: Step) -> Turn {
-        Turn {
+impl BlockSizeResult {
+    pub fn new(block: Size, write: Step, read: Step) -> BlockSizeResult {
+        BlockSizeResult {
             block_bytes: block.0,
             write,
             read,
@@ -42,12 +42,12 @@ impl Turn {
 }
 
 impl Report {
-    pub fn new(asked: &Pioraw, processes: usize) -> Report {
+    pub fn new(args: &Pioraw, processes: usize) -> Report {
         Report {
             processes,
-            file_bytes: asked.size.0,
-            seconds: asked.seconds,
-            direct: asked.direct,
+            file_bytes: args.size.0,
+            seconds: args.seconds,
+            direct: args.direct,
             turns: Vec::new(),
         }
     }
@@ -62,7 +62,7 @@ impl Report {
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "pioraw";
 
     fn figures(&self) -> Vec<Figure> {

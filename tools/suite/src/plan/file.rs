@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::arguments::{self, NAME_OF_DIR};
 use super::value::{MachineNumbers, Value};
+use crate::error::{SuiteError, SuiteResult};
 use crate::published;
-use crate::trouble::{Outcome, Trouble};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,7 +118,7 @@ impl Args {
 }
 
 impl PlannedWorkload {
-    fn names(&self) -> Outcome<BTreeSet<String>> {
+    fn names(&self) -> SuiteResult<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         let all = self.first.iter().chain([&self.args]);
         for word in all.flat_map(Args::words) {
@@ -127,20 +127,21 @@ impl PlannedWorkload {
         Ok(names)
     }
 
-    fn wrong(&self, text: impl std::fmt::Display) -> Trouble {
-        Trouble::asked(format!("workload '{}': {text}", self.name))
+    fn wrong(&self, text: impl std::fmt::Display) -> SuiteError {
+        SuiteError::usage(format!("workload '{}': {text}", self.name))
     }
 }
 
 impl Plan {
     /// Reads a plan; `from` is named if it is none.
-    pub fn parse(text: &str, from: &Path) -> Outcome<Plan> {
-        toml::from_str(text)
-            .map_err(|error| Trouble::asked(format!("{} is not a plan: {error}", from.display())))
+    pub fn parse(text: &str, from: &Path) -> SuiteResult<Plan> {
+        toml::from_str(text).map_err(|error| {
+            SuiteError::usage(format!("{} is not a plan: {error}", from.display()))
+        })
     }
 
     /// Puts numbers of this machine in place of `cpus` and `memory`.
-    pub fn resolve(&mut self, numbers: &MachineNumbers) -> Outcome<()> {
+    pub fn resolve(&mut self, numbers: &MachineNumbers) -> SuiteResult<()> {
         numbers.resolve(&mut self.touch_memory)?;
         for value in self.set.values_mut() {
             numbers.resolve(value)?;
@@ -156,7 +157,7 @@ impl Plan {
     }
 
     /// Whether it can be run, as far as it says itself. To be called when all is in it.
-    pub fn check(&self) -> Outcome<()> {
+    pub fn check(&self) -> SuiteResult<()> {
         self.check_targets()?;
         if self.workloads.is_empty() {
             return wrong("no workload is left: give a [[workload]] (and look at --only)");
@@ -178,7 +179,7 @@ impl Plan {
         self.touch_memory.size().map(drop)
     }
 
-    fn check_targets(&self) -> Outcome<()> {
+    fn check_targets(&self) -> SuiteResult<()> {
         if self.targets.is_empty() {
             return wrong("the plan has no target: give --target NAME=DIR, or a [[target]]");
         }
@@ -201,7 +202,7 @@ impl Plan {
         Ok(())
     }
 
-    fn check_variables(&self, workload: &PlannedWorkload) -> Outcome<()> {
+    fn check_variables(&self, workload: &PlannedWorkload) -> SuiteResult<()> {
         let names = workload.names()?;
         let known = |name: &String| {
             name == NAME_OF_DIR || self.set.contains_key(name) || workload.sweep.contains_key(name)
@@ -228,11 +229,11 @@ impl Plan {
     }
 }
 
-fn wrong<T>(text: impl Into<String>) -> Outcome<T> {
-    Err(Trouble::asked(text))
+fn wrong<T>(text: impl Into<String>) -> SuiteResult<T> {
+    Err(SuiteError::usage(text))
 }
 
-fn once<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Outcome<()> {
+fn once<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> SuiteResult<()> {
     let mut seen = BTreeSet::new();
     for name in names {
         if name.trim().is_empty() {
@@ -254,7 +255,7 @@ mod tests {
     const RIGHT: &str = "name = 'p'\n[[target]]\nname = 'a'\ndir = '/'\n\
                          [[workload]]\nname = 'w'\nprogram = 'mptio'\nargs = '-d {dir} --np {np}'\nsweep = { np = [1, 'cpus', 2] }\n";
 
-    fn check(text: &str) -> Outcome<Plan> {
+    fn check(text: &str) -> SuiteResult<Plan> {
         let mut plan = Plan::parse(text, Path::new("x.toml"))?;
         plan.resolve(&MachineNumbers {
             cpus: 2,

@@ -2,7 +2,7 @@
 //!
 //! Owns   what a plan says and its check; values that depend on the machine; which run follows which; the plans that ship.
 //! Never  starts a program; knows what a program measures.
-//! Enter  at [`Plan::parse`], [`jobs`] for the order of runs, [`Plans`] for the command that lists plans.
+//! Enter  at [`Plan::parse`], [`jobs`] for the order of runs, [`ListPlans`] for the command that lists plans.
 
 mod arguments;
 mod file;
@@ -12,6 +12,6 @@ mod value;
 
 pub use arguments::{NAME_OF_DIR, fill};
 pub use file::{Args, Plan, PlannedWorkload, Target};
-pub use order::{Job, Setting, jobs};
-pub use shipped::Plans;
+pub use order::{Job, SweepValues, jobs};
+pub use shipped::ListPlans;
 pub use value::{MachineNumbers, Value};

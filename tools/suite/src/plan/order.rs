@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::file::{Plan, PlannedWorkload};
 
 /// Values of the variables that a plan sweeps, and of those that a program itself does, by name.
-pub type Setting = BTreeMap<String, String>;
+pub type SweepValues = BTreeMap<String, String>;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     pub workload: usize,
     pub target: usize,
-    pub setting: Setting,
+    pub setting: SweepValues,
     /// 0 does not count.
     pub repetition: u32,
 }
@@ -44,10 +44,10 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 }
 
 /// Every value of each variable with every value of the others.
-fn settings(workload: &PlannedWorkload) -> Vec<Setting> {
-    let mut all = vec![Setting::new()];
+fn settings(workload: &PlannedWorkload) -> Vec<SweepValues> {
+    let mut all = vec![SweepValues::new()];
     for (name, values) in &workload.sweep {
-        let with = |setting: &Setting, value: String| {
+        let with = |setting: &SweepValues, value: String| {
             let mut setting = setting.clone();
             setting.insert(name.clone(), value);
             setting

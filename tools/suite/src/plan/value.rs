@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::amount::Size;
-use crate::trouble::{Outcome, Trouble};
+use crate::error::{SuiteError, SuiteResult};
+use crate::size::Size;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -23,13 +23,13 @@ pub struct MachineNumbers {
 
 impl Value {
     /// As bytes.
-    pub fn size(&self) -> Outcome<u64> {
+    pub fn size(&self) -> SuiteResult<u64> {
         match self {
             Value::Number(bytes) => Ok(*bytes),
             Value::Text(text) => text
                 .parse()
                 .map(|Size(bytes)| bytes)
-                .map_err(Trouble::asked),
+                .map_err(SuiteError::usage),
         }
     }
 }
@@ -44,7 +44,7 @@ impl fmt::Display for Value {
 }
 
 impl MachineNumbers {
-    pub fn resolve(&self, value: &mut Value) -> Outcome<()> {
+    pub fn resolve(&self, value: &mut Value) -> SuiteResult<()> {
         if let Value::Text(text) = value
             && let Some(found) = self.find(text)?
         {
@@ -54,9 +54,9 @@ impl MachineNumbers {
     }
 
     /// None of a text that is not about the machine.
-    fn find(&self, text: &str) -> Outcome<Option<Value>> {
+    fn find(&self, text: &str) -> SuiteResult<Option<Value>> {
         let bad = || {
-            Trouble::asked(format!(
+            SuiteError::usage(format!(
                 "'{text}' is no number of a machine: write cpus, N*cpus or memory/N"
             ))
         };

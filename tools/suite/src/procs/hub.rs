@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::frame::{self, Kind};
 use super::local::PLACE;
-use crate::trouble::{HUNG, Outcome, Trouble};
-use crate::{leftovers, signals};
+use crate::error::{HUNG, SuiteError, SuiteResult};
+use crate::{cleanup, signals};
 
 /// How long a process may take to end after it was asked to: time enough to remove what it made.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -38,10 +38,10 @@ struct Hub {
 }
 
 /// Runs this program as `size` processes, and gives the exit code.
-pub fn run(size: usize) -> Outcome<u8> {
+pub fn run(size: usize) -> SuiteResult<u8> {
     let (signals, mut signalled) =
-        UnixStream::pair().map_err(|error| Trouble::met(format!("no socket: {error}")))?;
-    signals::on_ending(move |signal| {
+        UnixStream::pair().map_err(|error| SuiteError::failed(format!("no socket: {error}")))?;
+    signals::on_termination(move |signal| {
         // The hub reads one; of more, it is ending already.
         let _ = signalled.write_all(&[signal as u8]);
     });
@@ -55,26 +55,26 @@ pub fn run(size: usize) -> Outcome<u8> {
             hub.wait_for_all(code);
             Ok(code)
         }
-        Err(trouble) => {
+        Err(error) => {
             if hub.end_all() {
-                for left in leftovers::remove() {
+                for left in cleanup::remove() {
                     eprintln!("{left}");
                 }
             } else {
-                for path in leftovers::leave() {
+                for path in cleanup::take_paths() {
                     eprintln!("{} is left there", path.display());
                 }
             }
-            Err(trouble)
+            Err(error)
         }
     }
 }
 
 impl Hub {
-    fn start(&mut self, size: usize) -> Outcome<()> {
+    fn start(&mut self, size: usize) -> SuiteResult<()> {
         for rank in 0..size {
             let process = start(rank, size).map_err(|error| {
-                Trouble::met(format!("process {rank} could not be started: {error}"))
+                SuiteError::failed(format!("process {rank} could not be started: {error}"))
             })?;
             self.processes.push(process);
         }
@@ -82,7 +82,7 @@ impl Hub {
     }
 
     /// Answers until all have finished.
-    fn serve(&mut self) -> Outcome<u8> {
+    fn serve(&mut self) -> SuiteResult<u8> {
         loop {
             while self.processes.iter().any(|each| each.called.is_none()) {
                 self.listen()?;
@@ -99,7 +99,7 @@ impl Hub {
     }
 
     /// Waits until somebody calls, or is gone.
-    fn listen(&mut self) -> Outcome<()> {
+    fn listen(&mut self) -> SuiteResult<()> {
         let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
         polled.extend(self.processes.iter().map(|process| {
             // Of those that wait for an answer, only their end is news.
@@ -111,13 +111,13 @@ impl Hub {
         }));
         match poll(&mut polled, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Trouble::met(format!("poll: {error}"))),
+            Err(error) => return Err(SuiteError::failed(format!("poll: {error}"))),
         }
         let news: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
         if news[0] {
             let mut signal = [0];
             let _ = self.signals.read(&mut signal);
-            return Err(Trouble::met(format!("ended by signal {}", signal[0])));
+            return Err(SuiteError::failed(format!("ended by signal {}", signal[0])));
         }
         for rank in (0..self.processes.len()).filter(|rank| news[rank + 1]) {
             self.hear(rank)?;
@@ -125,14 +125,14 @@ impl Hub {
         Ok(())
     }
 
-    fn hear(&mut self, rank: usize) -> Outcome<()> {
+    fn hear(&mut self, rank: usize) -> SuiteResult<()> {
         let process = &mut self.processes[rank];
         let Ok((kind, bytes)) = frame::receive(&mut process.socket) else {
             return Err(gone(rank, &mut process.child));
         };
         match kind {
-            Kind::Remember => leftovers::remember(&PathBuf::from(OsString::from_vec(bytes))),
-            Kind::Forget => leftovers::forget(),
+            Kind::Remember => cleanup::register(&PathBuf::from(OsString::from_vec(bytes))),
+            Kind::Forget => cleanup::clear(),
             Kind::Barrier | Kind::Broadcast | Kind::Gather | Kind::Finish => {
                 assert!(process.called.is_none(), "a process waits for its answer");
                 process.called = Some((kind, bytes));
@@ -154,7 +154,7 @@ impl Hub {
     }
 
     /// All have called. The exit code, if it was their last call.
-    fn answer(&mut self, calls: Vec<(Kind, Vec<u8>)>) -> Outcome<Option<u8>> {
+    fn answer(&mut self, calls: Vec<(Kind, Vec<u8>)>) -> SuiteResult<Option<u8>> {
         let kind = calls[0].0;
         assert!(
             calls.iter().all(|call| call.0 == kind),
@@ -249,14 +249,14 @@ fn start(rank: usize, size: usize) -> io::Result<Process> {
 }
 
 /// The process closed its socket without having finished.
-fn gone(rank: usize, child: &mut Child) -> Trouble {
+fn gone(rank: usize, child: &mut Child) -> SuiteError {
     ended_until(child, Instant::now() + PATIENCE);
     let how = match child.try_wait() {
         Ok(Some(status)) => show(status),
         Ok(None) => "does not answer any more".into(),
         Err(error) => error.to_string(),
     };
-    Trouble::met(format!(
+    SuiteError::failed(format!(
         "process {rank} {how}; the others were ended and nothing is reported"
     ))
 }

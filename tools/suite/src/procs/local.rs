@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::frame::{self, Kind};
-use super::{Procs, Seam};
-use crate::trouble::{Outcome, Trouble};
+use super::{Procs, Transport};
+use crate::error::{SuiteError, SuiteResult};
 
 /// Which process this is: `RANK/SIZE`.
 pub const PLACE: &str = "GUPFS_SUITE_PROCESS";
@@ -24,12 +24,12 @@ struct Local {
 }
 
 /// This process's place among those of the one that started it.
-pub fn join(place: &str) -> Outcome<Procs> {
+pub fn join(place: &str) -> SuiteResult<Procs> {
     let parsed = place
         .split_once('/')
         .and_then(|(rank, size)| Some((rank.parse().ok()?, size.parse().ok()?)));
     let Some((rank, size)) = parsed else {
-        return Err(Trouble::asked(format!(
+        return Err(SuiteError::usage(format!(
             "{PLACE}={place} is for processes that this program starts itself; unset it"
         )));
     };
@@ -40,16 +40,16 @@ pub fn join(place: &str) -> Outcome<Procs> {
     Ok(Procs::new(Local { rank, size, hub }))
 }
 
-fn lost(error: io::Error) -> Trouble {
-    Trouble::met(format!("the other processes cannot be reached: {error}"))
+fn lost(error: io::Error) -> SuiteError {
+    SuiteError::failed(format!("the other processes cannot be reached: {error}"))
 }
 
 impl Local {
-    fn tell(&mut self, kind: Kind, bytes: &[u8]) -> Outcome<()> {
+    fn tell(&mut self, kind: Kind, bytes: &[u8]) -> SuiteResult<()> {
         frame::send(&mut self.hub, kind, bytes).map_err(lost)
     }
 
-    fn ask(&mut self, kind: Kind, bytes: &[u8]) -> Outcome<Vec<u8>> {
+    fn ask(&mut self, kind: Kind, bytes: &[u8]) -> SuiteResult<Vec<u8>> {
         self.tell(kind, bytes)?;
         loop {
             match frame::receive(&mut self.hub).map_err(lost)? {
@@ -62,7 +62,7 @@ impl Local {
     }
 }
 
-impl Seam for Local {
+impl Transport for Local {
     fn rank(&self) -> usize {
         self.rank
     }
@@ -71,16 +71,16 @@ impl Seam for Local {
         self.size
     }
 
-    fn barrier(&mut self) -> Outcome<()> {
+    fn barrier(&mut self) -> SuiteResult<()> {
         self.ask(Kind::Barrier, &[]).map(drop)
     }
 
-    fn broadcast(&mut self, bytes: Vec<u8>) -> Outcome<Vec<u8>> {
+    fn broadcast(&mut self, bytes: Vec<u8>) -> SuiteResult<Vec<u8>> {
         let bytes = if self.rank == 0 { bytes } else { Vec::new() };
         self.ask(Kind::Broadcast, &bytes)
     }
 
-    fn gather(&mut self, bytes: Vec<u8>) -> Outcome<Option<Vec<Vec<u8>>>> {
+    fn gather(&mut self, bytes: Vec<u8>) -> SuiteResult<Option<Vec<Vec<u8>>>> {
         let all = self.ask(Kind::Gather, &bytes)?;
         if self.rank > 0 {
             return Ok(None);
@@ -90,11 +90,11 @@ impl Seam for Local {
         ))
     }
 
-    fn alarm(&mut self) -> Outcome<()> {
+    fn alarm(&mut self) -> SuiteResult<()> {
         self.tell(Kind::Alarm, &[])
     }
 
-    fn alarmed(&mut self) -> Outcome<bool> {
+    fn alarmed(&mut self) -> SuiteResult<bool> {
         let mut hub = [PollFd::new(&self.hub, PollFlags::IN)];
         let news = loop {
             match poll(&mut hub, Some(&Timespec::default())) {
@@ -111,15 +111,15 @@ impl Seam for Local {
         }
     }
 
-    fn remember(&mut self, path: &Path) -> Outcome<()> {
+    fn remember(&mut self, path: &Path) -> SuiteResult<()> {
         self.tell(Kind::Remember, path.as_os_str().as_bytes())
     }
 
-    fn forget(&mut self) -> Outcome<()> {
+    fn forget(&mut self) -> SuiteResult<()> {
         self.tell(Kind::Forget, &[])
     }
 
-    fn finish(&mut self, code: u8) -> Outcome<()> {
+    fn finish(&mut self, code: u8) -> SuiteResult<()> {
         self.ask(Kind::Finish, &[code]).map(drop)
     }
 }

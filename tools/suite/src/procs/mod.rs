@@ -4,9 +4,9 @@
 //! Never  lets a run go on, or end with success, after one of its processes is gone.
 //! Enter  at [`Procs`].
 
-mod begin;
 mod frame;
 mod hub;
+mod launch;
 mod local;
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -17,63 +17,63 @@ use std::time::Instant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::leftovers;
-use crate::trouble::{Outcome, Trouble, first_own};
-pub use begin::{Begun, begin, started_as};
+use crate::cleanup;
+use crate::error::{SuiteError, SuiteResult, first_cause};
+pub use launch::{Launch, begin, launch_rank};
 
 /// How processes reach each other. Every process calls the same functions in the same order.
-trait Seam {
+trait Transport {
     fn rank(&self) -> usize;
     fn size(&self) -> usize;
     /// Nobody returns before all have called.
-    fn barrier(&mut self) -> Outcome<()>;
+    fn barrier(&mut self) -> SuiteResult<()>;
     /// Everybody gets what process 0 gave.
-    fn broadcast(&mut self, bytes: Vec<u8>) -> Outcome<Vec<u8>>;
+    fn broadcast(&mut self, bytes: Vec<u8>) -> SuiteResult<Vec<u8>>;
     /// Process 0 gets what each gave, by rank.
-    fn gather(&mut self, bytes: Vec<u8>) -> Outcome<Option<Vec<Vec<u8>>>>;
+    fn gather(&mut self, bytes: Vec<u8>) -> SuiteResult<Option<Vec<Vec<u8>>>>;
     /// Tells all others that this process has met trouble in the middle of its work. After that the run ends everywhere.
-    fn alarm(&mut self) -> Outcome<()>;
+    fn alarm(&mut self) -> SuiteResult<()>;
     /// Whether another process has told so. Does not wait.
-    fn alarmed(&mut self) -> Outcome<bool>;
+    fn alarmed(&mut self) -> SuiteResult<bool>;
     /// Whoever outlives this process shall remove the path.
-    fn remember(&mut self, path: &Path) -> Outcome<()>;
+    fn remember(&mut self, path: &Path) -> SuiteResult<()>;
     /// Nothing is left to be removed.
-    fn forget(&mut self) -> Outcome<()>;
+    fn forget(&mut self) -> SuiteResult<()>;
     /// The last call: this process ends with the exit code.
-    fn finish(&mut self, code: u8) -> Outcome<()>;
+    fn finish(&mut self, code: u8) -> SuiteResult<()>;
 }
 
 /// One of the processes of a run, and its way to the others.
 pub struct Procs {
-    seam: Box<dyn Seam>,
+    transport: Box<dyn Transport>,
 }
 
 impl Procs {
-    fn new(seam: impl Seam + 'static) -> Procs {
-        let seam = Box::new(seam);
-        Procs { seam }
+    fn new(transport: impl Transport + 'static) -> Procs {
+        let transport = Box::new(transport);
+        Procs { transport }
     }
 
     pub fn rank(&self) -> usize {
-        self.seam.rank()
+        self.transport.rank()
     }
 
     pub fn size(&self) -> usize {
-        self.seam.size()
+        self.transport.size()
     }
 
     /// Process 0 sets up, collects and reports.
-    pub fn leads(&self) -> bool {
+    pub fn is_rank_0(&self) -> bool {
         self.rank() == 0
     }
 
-    pub fn barrier(&mut self) -> Outcome<()> {
-        self.seam.barrier()
+    pub fn barrier(&mut self) -> SuiteResult<()> {
+        self.transport.barrier()
     }
 
     /// Lets all go at once. In process 0 the moment is before any of them goes: it is read between two barriers, so that a
     /// process 0 that wakes late makes a time too long by as much, and never too short.
-    pub fn go(&mut self) -> Outcome<Instant> {
+    pub fn start_together(&mut self) -> SuiteResult<Instant> {
         self.barrier()?;
         let moment = Instant::now();
         self.barrier()?;
@@ -81,8 +81,8 @@ impl Procs {
     }
 
     /// What process 0 gave.
-    pub fn broadcast<T: Serialize + DeserializeOwned>(&mut self, value: &T) -> Outcome<T> {
-        let bytes = self.seam.broadcast(pack(value))?;
+    pub fn broadcast<T: Serialize + DeserializeOwned>(&mut self, value: &T) -> SuiteResult<T> {
+        let bytes = self.transport.broadcast(pack(value))?;
         unpack(&bytes)
     }
 
@@ -90,71 +90,74 @@ impl Procs {
     pub fn gather<T: Serialize + DeserializeOwned>(
         &mut self,
         value: &T,
-    ) -> Outcome<Option<Vec<T>>> {
-        let all = self.seam.gather(pack(value))?;
+    ) -> SuiteResult<Option<Vec<T>>> {
+        let all = self.transport.gather(pack(value))?;
         all.map(|all| all.iter().map(|bytes| unpack(bytes)).collect())
             .transpose()
     }
 
     /// What each process gave, by rank, for everybody.
-    pub fn share<T: Serialize + DeserializeOwned + Clone>(&mut self, value: &T) -> Outcome<Vec<T>> {
+    pub fn share<T: Serialize + DeserializeOwned + Clone>(
+        &mut self,
+        value: &T,
+    ) -> SuiteResult<Vec<T>> {
         let all = self.gather(value)?;
         Ok(self.broadcast(&all)?.unwrap_or_default())
     }
 
     /// Whether a step worked everywhere: all processes go on, or all end with the trouble of the first that had one.
-    pub fn agree<T>(&mut self, mine: Outcome<T>) -> Outcome<T> {
-        let trouble = mine.as_ref().err().cloned();
-        let all = self.share(&trouble)?;
+    pub fn agree<T>(&mut self, mine: SuiteResult<T>) -> SuiteResult<T> {
+        let error = mine.as_ref().err().cloned();
+        let all = self.share(&error)?;
         let alone = all.len() == 1;
-        let named = |(rank, trouble): (usize, Option<Trouble>)| match trouble {
+        let named = |(rank, error): (usize, Option<SuiteError>)| match error {
             None => Ok(()),
-            Some(trouble) if alone => Err(trouble),
-            Some(trouble) => Err(trouble.at(format_args!("process {rank}"))),
+            Some(error) if alone => Err(error),
+            Some(error) => Err(error.at(format_args!("process {rank}"))),
         };
-        first_own(all.into_iter().enumerate().map(named))?;
+        first_cause(all.into_iter().enumerate().map(named))?;
         mine
     }
 
-    /// Tells all others that this process has met trouble: see [`crate::team`].
-    pub(crate) fn alarm(&mut self) -> Outcome<()> {
-        self.seam.alarm()
+    /// Tells all others that this process has met trouble: see [`crate::threads`].
+    pub(crate) fn alarm(&mut self) -> SuiteResult<()> {
+        self.transport.alarm()
     }
 
-    pub(crate) fn alarmed(&mut self) -> Outcome<bool> {
-        self.seam.alarmed()
+    pub(crate) fn alarmed(&mut self) -> SuiteResult<bool> {
+        self.transport.alarmed()
     }
 
     /// A step that process 0 takes for all.
-    pub fn lead<T: Serialize + DeserializeOwned>(
+    pub fn on_rank_0<T: Serialize + DeserializeOwned>(
         &mut self,
-        step: impl FnOnce() -> Outcome<T>,
-    ) -> Outcome<T> {
-        let done = self.leads().then(step);
+        step: impl FnOnce() -> SuiteResult<T>,
+    ) -> SuiteResult<T> {
+        let done = self.is_rank_0().then(step);
         self.broadcast(&done)?.expect("process 0 took the step")
     }
 
     /// If the run ends early, the path is removed. Called in every process: any may be the last that lives.
-    pub fn remember(&mut self, path: &Path) -> Outcome<()> {
-        leftovers::remember(path);
+    pub fn remove_on_failure(&mut self, path: &Path) -> SuiteResult<()> {
+        cleanup::register(path);
         // One voice is enough for whoever outlives all.
-        if self.leads() {
-            self.seam.remember(path)?;
+        if self.is_rank_0() {
+            self.transport.remember(path)?;
         }
         Ok(())
     }
 
     /// What was made shall stay, or is gone.
-    pub fn forget(&mut self) -> Outcome<()> {
-        leftovers::forget();
-        if self.leads() {
-            self.seam.forget()?;
+    pub fn keep_all(&mut self) -> SuiteResult<()> {
+        cleanup::clear();
+        if self.is_rank_0() {
+            self.transport.forget()?;
         }
         Ok(())
     }
 
-    pub(crate) fn finish(&mut self, code: u8) -> Outcome<()> {
-        self.seam.finish(code)
+    pub(crate) fn finish(&mut self, code: u8) -> SuiteResult<()> {
+        self.transport.finish(code)
     }
 }
 
@@ -162,9 +165,9 @@ fn pack<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).expect("our messages have no keys that are not text")
 }
 
-fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Outcome<T> {
+fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> SuiteResult<T> {
     serde_json::from_slice(bytes).map_err(|error| {
-        Trouble::met(format!(
+        SuiteError::failed(format!(
             "a message of another process cannot be read: {error}; do all hosts run the same version?"
         ))
     })

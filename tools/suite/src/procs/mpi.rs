@@ -11,8 +11,8 @@ use mpi::point_to_point::{Destination, Source, Status};
 use mpi::topology::{Communicator, SimpleCommunicator};
 use mpi::traits::Root;
 
-use super::{Procs, Seam};
-use crate::trouble::{Outcome, Trouble};
+use super::{Procs, Transport};
+use crate::error::{SuiteError, SuiteResult};
 
 /// Of the only messages that are not collective: a process has met trouble.
 const ALARM: Tag = 1;
@@ -27,10 +27,10 @@ struct Mpi {
     universe: Option<Universe>,
 }
 
-pub fn join() -> Outcome<Procs> {
+pub fn join() -> SuiteResult<Procs> {
     // Funneled: threads do the I/O, the first one alone talks.
     let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
-        return Err(Trouble::met("MPI was initialised already"));
+        return Err(SuiteError::failed("MPI was initialised already"));
     };
     let platform = universe.platform();
     let universe = Some(universe);
@@ -50,7 +50,7 @@ impl Mpi {
     }
 }
 
-impl Seam for Mpi {
+impl Transport for Mpi {
     fn rank(&self) -> usize {
         self.platform.rank() as usize
     }
@@ -59,12 +59,12 @@ impl Seam for Mpi {
         self.platform.size() as usize
     }
 
-    fn barrier(&mut self) -> Outcome<()> {
+    fn barrier(&mut self) -> SuiteResult<()> {
         self.platform.barrier();
         Ok(())
     }
 
-    fn broadcast(&mut self, bytes: Vec<u8>) -> Outcome<Vec<u8>> {
+    fn broadcast(&mut self, bytes: Vec<u8>) -> SuiteResult<Vec<u8>> {
         let root = self.platform.process_at_rank(0);
         let mut length = bytes.len() as u64;
         root.broadcast_into(&mut length);
@@ -74,7 +74,7 @@ impl Seam for Mpi {
         Ok(bytes)
     }
 
-    fn gather(&mut self, bytes: Vec<u8>) -> Outcome<Option<Vec<Vec<u8>>>> {
+    fn gather(&mut self, bytes: Vec<u8>) -> SuiteResult<Option<Vec<Vec<u8>>>> {
         let root = self.platform.process_at_rank(0);
         let length = bytes.len() as i32;
         if self.rank() > 0 {
@@ -104,7 +104,7 @@ impl Seam for Mpi {
     }
 
     // A byte is sent without waiting for the one who receives it, so that two who tell each other do not wait for ever.
-    fn alarm(&mut self) -> Outcome<()> {
+    fn alarm(&mut self) -> SuiteResult<()> {
         self.told = true;
         for rank in (0..self.size()).filter(|rank| *rank != self.rank()) {
             let process = self.platform.process_at_rank(rank as i32);
@@ -113,7 +113,7 @@ impl Seam for Mpi {
         Ok(())
     }
 
-    fn alarmed(&mut self) -> Outcome<bool> {
+    fn alarmed(&mut self) -> SuiteResult<bool> {
         let anybody = self.platform.any_process();
         if anybody.immediate_probe_with_tag(ALARM).is_some() {
             self.hear();
@@ -122,15 +122,15 @@ impl Seam for Mpi {
     }
 
     // mpirun ends the others with a signal, and each of them knows the paths itself.
-    fn remember(&mut self, _path: &Path) -> Outcome<()> {
+    fn remember(&mut self, _path: &Path) -> SuiteResult<()> {
         Ok(())
     }
 
-    fn forget(&mut self) -> Outcome<()> {
+    fn forget(&mut self) -> SuiteResult<()> {
         Ok(())
     }
 
-    fn finish(&mut self, _code: u8) -> Outcome<()> {
+    fn finish(&mut self, _code: u8) -> SuiteResult<()> {
         // MPI may not end before every message is received.
         let mut all = vec![0u8; self.size()];
         self.platform

@@ -1,23 +1,23 @@
 //! What share of the ceiling was reached: of the least that network and disk can do, or of another target.
 
-use super::book::Book;
 use super::charts::bars::{Group, Style, bars};
 use super::charts::{Ink, Mark};
-use super::first::moment;
-use super::html::{Rows, paragraph};
-use super::plot::{Keys, Part, Plot};
+use super::data::ReportData;
+use super::front::moment;
+use super::html::{HtmlTable, paragraph};
+use super::plot::{Legend, PageItem, Plot};
 use super::section::section;
 use crate::results::compare::number;
 use crate::results::milestone::{self, REQUIRED, TARGET, Verdict, way_of};
 use crate::results::series::show;
 use crate::results::spread::Spread;
-use crate::results::{Ceiling, Layer, Series, Way};
+use crate::results::{Ceiling, Direction, Layer, Series};
 
 /// Bars end here: how far above 100 % a cache is says nothing of the hardware.
 const END: f64 = 125.0;
 
 /// A figure of a target as a share of what it could be.
-pub struct Share<'a> {
+pub struct CeilingShare<'a> {
     pub series: &'a Series,
     /// Percent.
     pub percent: Spread,
@@ -27,9 +27,9 @@ pub struct Share<'a> {
     limit: String,
 }
 
-impl Book {
+impl ReportData {
     /// None: nothing is known to judge it by.
-    pub fn share<'a>(&self, series: &'a Series) -> Option<Share<'a>> {
+    pub fn share<'a>(&self, series: &'a Series) -> Option<CeilingShare<'a>> {
         let (top, limit) = match &self.ceiling {
             Some(target) if series.target == *target => return None,
             Some(target) if series.unit.ends_with("/s") => {
@@ -40,7 +40,7 @@ impl Book {
             None => self.least(series)?,
         };
         let percent: Vec<f64> = series.values.iter().map(|v| 100.0 * v / top).collect();
-        Some(Share {
+        Some(CeilingShare {
             series,
             percent: Spread::of(&percent).filter(|_| top > 0.0)?,
             top,
@@ -61,13 +61,13 @@ impl Book {
     }
 
     /// Of each target and way, the best share: what a director is told.
-    pub fn best_shares(&self) -> Vec<Share<'_>> {
-        let mut best: Vec<Share> = Vec::new();
+    pub fn best_shares(&self) -> Vec<CeilingShare<'_>> {
+        let mut best: Vec<CeilingShare> = Vec::new();
         for share in self.series.iter().filter_map(|series| self.share(series)) {
             let Some(way) = way_of(&share.series.figure) else {
                 continue;
             };
-            let same = |other: &Share| {
+            let same = |other: &CeilingShare| {
                 other.series.target == share.series.target
                     && way_of(&other.series.figure) == Some(way)
             };
@@ -81,7 +81,7 @@ impl Book {
     }
 }
 
-impl Share<'_> {
+impl CeilingShare<'_> {
     pub fn said(&self) -> String {
         format!("{:.0} %, {}", self.percent.median, verdict(&self.percent))
     }
@@ -92,16 +92,16 @@ fn verdict(percent: &Spread) -> &'static str {
     Verdict::of(percent.median.round() / 100.0).short()
 }
 
-pub fn parts(book: &Book) -> Vec<Part> {
-    let plots: Vec<Plot> = book
+pub fn parts(data: &ReportData) -> Vec<PageItem> {
+    let plots: Vec<Plot> = data
         .workloads
         .iter()
-        .filter_map(|workload| plot(book, workload))
+        .filter_map(|workload| plot(data, workload))
         .collect();
     if plots.is_empty() {
         return Vec::new();
     }
-    let ceiling = match &book.ceiling {
+    let ceiling = match &data.ceiling {
         Some(target) => format!("The ceiling is {target} in the same setting."),
         None => "The ceiling is the least of what network and disk can do by themselves, as measured below each target (gupfs bench baseline).".into(),
     };
@@ -109,8 +109,8 @@ pub fn parts(book: &Book) -> Vec<Part> {
         "{ceiling} The lines are those of LLNL's milestone 464 (2005): 60 % were required, 80 % aimed at. More than 100 % is a cache \
          effect: the bytes came from memory, or still lie there. Bars show the setting with the largest share; the table has all."
     ));
-    let tops = if book.ceiling.is_none() {
-        tops(book).html()
+    let tops = if data.ceiling.is_none() {
+        tops(data).html()
     } else {
         String::new()
     };
@@ -118,15 +118,15 @@ pub fn parts(book: &Book) -> Vec<Part> {
 }
 
 /// What the layers can do.
-fn tops(book: &Book) -> Rows {
-    let mut rows = Rows::new(["target", "layer", "write, MB/s", "read, MB/s", "measured"]);
-    for target in &book.targets {
+fn tops(data: &ReportData) -> HtmlTable {
+    let mut rows = HtmlTable::new(["target", "layer", "write, MB/s", "read, MB/s", "measured"]);
+    for target in &data.targets {
         for layer in Layer::ALL {
-            let find = |way: Way| {
-                let mut all = book.results.ceilings.iter().rev();
+            let find = |way: Direction| {
+                let mut all = data.results.ceilings.iter().rev();
                 all.find(|top| top.target == *target && top.layer == layer && top.way == way)
             };
-            let (write, read) = (find(Way::Write), find(Way::Read));
+            let (write, read) = (find(Direction::Write), find(Direction::Read));
             let Some(date) = write.or(read).map(|top| top.date.clone()) else {
                 continue;
             };
@@ -143,16 +143,16 @@ fn tops(book: &Book) -> Rows {
     rows
 }
 
-fn plot(book: &Book, workload: &str) -> Option<Plot> {
-    let of = book.series.iter().filter(|one| one.workload == workload);
-    let shares: Vec<Share> = of.filter_map(|series| book.share(series)).collect();
+fn plot(data: &ReportData, workload: &str) -> Option<Plot> {
+    let of = data.series.iter().filter(|one| one.workload == workload);
+    let shares: Vec<CeilingShare> = of.filter_map(|series| data.share(series)).collect();
     let mut figures: Vec<&str> = Vec::new();
     for share in &shares {
         if !figures.contains(&share.series.figure.as_str()) {
             figures.push(&share.series.figure);
         }
     }
-    let mut rows = Rows::new([
+    let mut rows = HtmlTable::new([
         "figure", "setting", "target", "share", "verdict", "measured", "ceiling", "limit",
     ]);
     let mut groups = Vec::new();
@@ -161,9 +161,10 @@ fn plot(book: &Book, workload: &str) -> Option<Plot> {
             name: figure.into(),
             bars: Vec::new(),
         };
-        for target in &book.targets {
-            let of =
-                |share: &&Share| share.series.figure == figure && share.series.target == *target;
+        for target in &data.targets {
+            let of = |share: &&CeilingShare| {
+                share.series.figure == figure && share.series.target == *target
+            };
             let all = || shares.iter().filter(of);
             for share in all() {
                 rows.add([
@@ -180,7 +181,7 @@ fn plot(book: &Book, workload: &str) -> Option<Plot> {
             let best = all().max_by(|a, b| a.percent.median.total_cmp(&b.percent.median));
             group.bars.extend(best.map(|share| Mark {
                 spread: share.percent,
-                ink: Ink::Target(book.number(target)),
+                ink: Ink::Target(data.number(target)),
             }));
         }
         groups.push(group);
@@ -190,14 +191,14 @@ fn plot(book: &Book, workload: &str) -> Option<Plot> {
         lines: &[(100.0 * REQUIRED, "60 %"), (100.0 * TARGET, "80 %")],
         end: Some(END),
     };
-    let drawn = book
+    let drawn = data
         .targets
         .iter()
         .filter(|target| shares.iter().any(|share| share.series.target == **target));
     (!groups.is_empty()).then(|| Plot {
         title: format!("{workload}: share of the ceiling, %"),
         drawing: bars(&groups, &style),
-        keys: Keys::some(book, drawn),
+        keys: Legend::some(data, drawn),
         table: rows,
     })
 }
@@ -225,8 +226,8 @@ mod tests {
 
     #[test]
     fn a_figure_that_goes_both_ways_has_no_ceiling() {
-        assert_eq!(way_of("Seq_Write"), Some(Way::Write));
-        assert_eq!(way_of("one file read 2"), Some(Way::Read));
+        assert_eq!(way_of("Seq_Write"), Some(Direction::Write));
+        assert_eq!(way_of("one file read 2"), Some(Direction::Read));
         assert_eq!(way_of("RMW"), None);
         assert_eq!(way_of("Stat-A"), None);
     }

@@ -2,18 +2,18 @@
 
 use std::fmt::Write;
 
-use super::book::Book;
 use super::charts::words::wrap;
 use super::charts::{Drawing, GRID, Ink, Scale, WIDTH, dashed, label, line, text};
-use super::html::{Rows, paragraph};
-use super::plot::{Keys, Part, Plot};
+use super::data::ReportData;
+use super::html::{HtmlTable, paragraph};
+use super::plot::{Legend, PageItem, Plot};
 use super::section::section;
 use crate::results::Series;
 use crate::results::series::show;
 use crate::results::spread::median;
 
 /// Of runs with several processes: their rates as shares of the mean.
-struct Shares<'a> {
+struct ProcessShares<'a> {
     series: &'a Series,
     /// All runs' shares.
     shares: Vec<f64>,
@@ -22,15 +22,15 @@ struct Shares<'a> {
     jain: f64,
 }
 
-pub fn parts(book: &Book) -> Vec<Part> {
+pub fn parts(data: &ReportData) -> Vec<PageItem> {
     let mut plots = Vec::new();
-    for workload in &book.workloads {
-        let all: Vec<Shares> = widest(book, workload)
+    for workload in &data.workloads {
+        let all: Vec<ProcessShares> = widest(data, workload)
             .into_iter()
-            .filter_map(Shares::of)
+            .filter_map(ProcessShares::of)
             .collect();
         if !all.is_empty() {
-            plots.push(plot(book, workload, &all));
+            plots.push(plot(data, workload, &all));
         }
     }
     if plots.is_empty() {
@@ -44,9 +44,9 @@ pub fn parts(book: &Book) -> Vec<Part> {
 }
 
 /// Of each figure and target, the series with the most processes.
-fn widest<'a>(book: &'a Book, workload: &str) -> Vec<&'a Series> {
+fn widest<'a>(data: &'a ReportData, workload: &str) -> Vec<&'a Series> {
     let mut found: Vec<&Series> = Vec::new();
-    for series in book.series.iter().filter(|one| one.workload == workload) {
+    for series in data.series.iter().filter(|one| one.workload == workload) {
         let same = |other: &&Series| other.figure == series.figure && other.target == series.target;
         match found.iter().position(same) {
             Some(at) if processes(found[at]) < processes(series) => found[at] = series,
@@ -55,7 +55,7 @@ fn widest<'a>(book: &'a Book, workload: &str) -> Vec<&'a Series> {
         }
     }
     found.sort_by_key(|series| {
-        book.series
+        data.series
             .iter()
             .position(|one| one.figure == series.figure)
     });
@@ -66,8 +66,8 @@ fn processes(series: &Series) -> usize {
     series.each.iter().map(Vec::len).max().unwrap_or(0)
 }
 
-impl Shares<'_> {
-    fn of(series: &Series) -> Option<Shares<'_>> {
+impl ProcessShares<'_> {
+    fn of(series: &Series) -> Option<ProcessShares<'_>> {
         let runs: Vec<Vec<f64>> = series
             .each
             .iter()
@@ -79,7 +79,7 @@ impl Shares<'_> {
             .map(|run| run.iter().copied().fold(f64::INFINITY, f64::min))
             .collect();
         let jain: Vec<f64> = runs.iter().map(|run| jain(run)).collect();
-        Some(Shares {
+        Some(ProcessShares {
             series,
             slowest: median(&slowest)?,
             jain: median(&jain)?,
@@ -102,11 +102,11 @@ fn jain(shares: &[f64]) -> f64 {
 const ROW: f64 = 14.0;
 const TOP: f64 = 18.0;
 
-fn plot(book: &Book, workload: &str, all: &[Shares]) -> Plot {
+fn plot(data: &ReportData, workload: &str, all: &[ProcessShares]) -> Plot {
     let shares = all.iter().flat_map(|one| &one.shares).copied();
     let scale = Scale::linear(shares.fold(1.5, f64::max));
     let x = |share: f64| 4.0 + (WIDTH - 12.0) * scale.at(share);
-    let mut rows = Rows::new([
+    let mut rows = HtmlTable::new([
         "figure",
         "setting",
         "target",
@@ -125,7 +125,7 @@ fn plot(book: &Book, workload: &str, all: &[Shares]) -> Plot {
         }
         let middle = y + ROW / 2.0;
         body += &line((x(0.0), middle), (WIDTH - 8.0, middle), GRID);
-        let colour = Ink::Target(book.number(&one.series.target)).colour();
+        let colour = Ink::Target(data.number(&one.series.target)).colour();
         for share in &one.shares {
             let _ = write!(
                 body,
@@ -151,7 +151,7 @@ fn plot(book: &Book, workload: &str, all: &[Shares]) -> Plot {
             height: y + 2.0,
             body: behind + &body,
         },
-        keys: Keys::targets(book),
+        keys: Legend::targets(data),
         table: rows,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use resvg::{tiny_skia, usvg};
 
 use super::plot::Plot;
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 
 /// Pixels of a unit: pictures are 388 units wide, and so sharp on paper.
 const PIXELS: f32 = 3.0;
@@ -16,17 +16,17 @@ const PIXELS: f32 = 3.0;
 const FONTS: [&str; 4] = ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial"];
 
 /// What was written.
-pub struct Written {
+pub struct WrittenFiles {
     pub plots: usize,
     /// None: there is no font.
     pub png: Option<usize>,
 }
 
-pub fn write<'a>(dir: &Path, plots: impl Iterator<Item = &'a Plot>) -> Outcome<Written> {
+pub fn write<'a>(dir: &Path, plots: impl Iterator<Item = &'a Plot>) -> SuiteResult<WrittenFiles> {
     std::fs::create_dir_all(dir).doing("make the directory", dir)?;
     let options = options();
     let mut names = BTreeSet::new();
-    let mut written = Written {
+    let mut written = WrittenFiles {
         plots: 0,
         png: options.is_some().then_some(0),
     };
@@ -76,8 +76,8 @@ fn options() -> Option<usvg::Options<'static>> {
     })
 }
 
-fn png(svg: &str, options: &usvg::Options) -> Outcome<Vec<u8>> {
-    let wrong = |what: String| Trouble::met(format!("a picture could not be made: {what}"));
+fn png(svg: &str, options: &usvg::Options) -> SuiteResult<Vec<u8>> {
+    let wrong = |what: String| SuiteError::failed(format!("a picture could not be made: {what}"));
     let tree = usvg::Tree::from_str(svg, options).map_err(|error| wrong(error.to_string()))?;
     let (width, height) = (tree.size().width(), tree.size().height());
     let whole = |side: f32| (side * PIXELS).ceil() as u32;

@@ -31,14 +31,14 @@ pub fn slug(text: &str) -> String {
 }
 
 /// A table; cells of the first column name the row. Cells are text.
-pub struct Rows {
+pub struct HtmlTable {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-impl Rows {
-    pub fn new(head: impl IntoIterator<Item = impl Into<String>>) -> Rows {
-        Rows {
+impl HtmlTable {
+    pub fn new(head: impl IntoIterator<Item = impl Into<String>>) -> HtmlTable {
+        HtmlTable {
             head: head.into_iter().map(Into::into).collect(),
             rows: Vec::new(),
         }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_people_name_cannot_be_markup() {
-        let mut rows = Rows::new(["<b>"]);
+        let mut rows = HtmlTable::new(["<b>"]);
         rows.add(["a & b"]);
         assert!(rows.html().contains(">&lt;b&gt;</th>"));
         assert!(rows.html().contains(">a &amp; b</th>"));

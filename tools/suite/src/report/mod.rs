@@ -3,18 +3,18 @@
 //! Owns   one self-contained HTML page: a verdict, charts as inline SVG with their tables, published figures beside ours; the
 //!        same charts as files.
 //! Never  needs a script or another file; shows a part as the whole; calls noise a difference.
-//! Enter  at [`Make`] for the command, `page` for the page.
+//! Enter  at [`ReportCommand`] for the command, `page` for the page.
 
-mod book;
 mod ceiling;
 mod charts;
+mod command;
 mod cost;
+mod data;
 mod fairness;
 mod files;
-mod first;
-mod glance;
+mod front;
 mod html;
-mod make;
+mod overview;
 mod page;
 mod panel;
 mod plot;
@@ -22,4 +22,4 @@ mod section;
 mod verdict;
 mod workload;
 
-pub use make::Make;
+pub use command::ReportCommand;

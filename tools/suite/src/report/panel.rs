@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::amount::Size;
 use crate::figure::Better;
-use crate::plan::Setting;
+use crate::plan::SweepValues;
 use crate::results::Series;
 use crate::results::series::show;
+use crate::size::Size;
 
 /// One figure of one workload over the variables that have several values, at most two of them.
 pub struct Panel<'a> {
@@ -14,7 +14,7 @@ pub struct Panel<'a> {
     pub unit: &'a str,
     pub better: Better,
     /// Values of all other variables.
-    pub fixed: Setting,
+    pub fixed: SweepValues,
     pub axes: Vec<Axis>,
     pub series: Vec<&'a Series>,
 }
@@ -82,7 +82,7 @@ impl<'a> Panel<'a> {
     /// All of a workload: a panel for each figure and each combination of the variables that are not axes.
     pub fn all(series: &[&'a Series]) -> Vec<Panel<'a>> {
         let axes = axes(series);
-        let fixed_of = |one: &Series| -> Setting {
+        let fixed_of = |one: &Series| -> SweepValues {
             let others = one.setting.iter();
             let others = others.filter(|(name, _)| axes.iter().all(|axis| axis.name != **name));
             others

@@ -2,20 +2,20 @@
 
 use gupfs_kit::html::escape;
 
-use super::book::Book;
 use super::charts::words::{cut, width, wrap};
 use super::charts::{Drawing, Ink, WIDTH, text};
-use super::html::{Rows, slug};
+use super::data::ReportData;
+use super::html::{HtmlTable, slug};
 
 pub struct Plot {
     pub title: String,
     pub drawing: Drawing,
-    pub keys: Keys,
-    pub table: Rows,
+    pub keys: Legend,
+    pub table: HtmlTable,
 }
 
 /// What a section is made of.
-pub enum Part {
+pub enum PageItem {
     Html(String),
     /// On the first page.
     Front(Plot),
@@ -30,16 +30,16 @@ pub enum Table {
 
 /// Whose marks are in a picture.
 #[derive(Clone, Default)]
-pub struct Keys(Vec<(String, Ink)>);
+pub struct Legend(Vec<(String, Ink)>);
 
-impl Keys {
-    pub fn targets(book: &Book) -> Keys {
-        Keys::some(book, book.targets.iter())
+impl Legend {
+    pub fn targets(data: &ReportData) -> Legend {
+        Legend::some(data, data.targets.iter())
     }
 
-    pub fn some<'a>(book: &Book, targets: impl Iterator<Item = &'a String>) -> Keys {
-        let key = |name: &String| (name.clone(), Ink::Target(book.number(name)));
-        Keys(targets.map(key).collect())
+    pub fn some<'a>(data: &ReportData, targets: impl Iterator<Item = &'a String>) -> Legend {
+        let key = |name: &String| (name.clone(), Ink::Target(data.number(name)));
+        Legend(targets.map(key).collect())
     }
 
     /// The next letter for a system that has none yet.

@@ -2,27 +2,27 @@
 
 use std::fmt::Write;
 
-use super::book::{Beside, Book};
+use super::data::{Comparison, ReportData};
 use super::html::prose;
 use crate::figure::Better;
 use crate::results::milestone::way_of;
 use crate::results::series::show;
 use crate::results::spread::Verdict;
-use crate::results::{Series, Way};
+use crate::results::{Direction, Series};
 
-pub fn html(book: &Book) -> String {
+pub fn html(data: &ReportData) -> String {
     let mut out = String::from("<ul class=\"verdict\">");
-    let said = book.targets[1..]
+    let said = data.targets[1..]
         .iter()
-        .map(|target| compared(book, target));
-    let alone = (book.targets.len() == 1).then(|| {
-        let only = format!("Only {} was measured", book.targets[0]);
+        .map(|target| compared(data, target));
+    let alone = (data.targets.len() == 1).then(|| {
+        let only = format!("Only {} was measured", data.targets[0]);
         (only, "; there is nothing to compare it with.".to_owned())
     });
-    let shares = book
+    let shares = data
         .targets
         .iter()
-        .filter_map(|target| shares(book, target));
+        .filter_map(|target| shares(data, target));
     for (first, rest) in said.chain(alone).chain(shares) {
         let _ = write!(
             out,
@@ -35,9 +35,9 @@ pub fn html(book: &Book) -> String {
 }
 
 /// What is most important, and the rest.
-fn compared(book: &Book, target: &str) -> (String, String) {
-    let first = &book.targets[0];
-    let all = book.beside_first(target);
+fn compared(data: &ReportData, target: &str) -> (String, String) {
+    let first = &data.targets[0];
+    let all = data.beside_first(target);
     let Some(mean) = mean(&all) else {
         let nothing = format!("{target} and {first} have no figure in common");
         return (nothing, ".".into());
@@ -55,7 +55,7 @@ fn compared(book: &Book, target: &str) -> (String, String) {
     let mut rest = format!(" over all {} comparisons", all.len());
     let parts = [("MB/s", "moving data"), ("op/s", "names and attributes")];
     let parts = parts.into_iter().filter_map(|(unit, what)| {
-        let some: Vec<&Beside> = all.iter().filter(|one| one.series.unit == unit).collect();
+        let some: Vec<&Comparison> = all.iter().filter(|one| one.series.unit == unit).collect();
         let mean = mean_of(&some).filter(|_| some.len() < all.len())?;
         Some(format!("{what} {}", factor(mean)))
     });
@@ -81,7 +81,7 @@ fn compared(book: &Book, target: &str) -> (String, String) {
 }
 
 /// Whether it is better, where that can be said.
-pub fn says(one: &Beside) -> Option<bool> {
+pub fn says(one: &Comparison) -> Option<bool> {
     match (one.verdict, one.series.better) {
         (Verdict::More, Better::More) | (Verdict::Less, Better::Less) => Some(true),
         (Verdict::Less, Better::More) | (Verdict::More, Better::Less) => Some(false),
@@ -89,12 +89,12 @@ pub fn says(one: &Beside) -> Option<bool> {
     }
 }
 
-pub fn mean(all: &[Beside]) -> Option<f64> {
+pub fn mean(all: &[Comparison]) -> Option<f64> {
     mean_of(&all.iter().collect::<Vec<_>>())
 }
 
 /// The geometric mean: twice and half as fast are as far from equal.
-fn mean_of(all: &[&Beside]) -> Option<f64> {
+fn mean_of(all: &[&Comparison]) -> Option<f64> {
     let sum: f64 = all.iter().map(|one| one.advantage.ln()).sum();
     (!all.is_empty()).then(|| (sum / all.len() as f64).exp())
 }
@@ -122,7 +122,7 @@ pub fn name(series: &Series) -> String {
     parts.join(" ")
 }
 
-fn extremes(all: &[Beside]) -> String {
+fn extremes(all: &[Comparison]) -> String {
     let told = |better: bool| all.iter().filter(move |one| says(one) == Some(better));
     let mut text = String::new();
     if let Some(best) = told(true).max_by(|a, b| a.advantage.total_cmp(&b.advantage)) {
@@ -145,12 +145,12 @@ fn extremes(all: &[Beside]) -> String {
 }
 
 /// None where no ceiling is known.
-fn shares(book: &Book, target: &str) -> Option<(String, String)> {
-    let best = book.best_shares();
+fn shares(data: &ReportData, target: &str) -> Option<(String, String)> {
+    let best = data.best_shares();
     let of = best.iter().filter(|share| share.series.target == *target);
     let said = of.map(|share| {
         let way = match way_of(&share.series.figure) {
-            Some(Way::Write) => "writing",
+            Some(Direction::Write) => "writing",
             _ => "reading",
         };
         format!("{way} {} ({})", share.said(), name(share.series))

@@ -2,44 +2,44 @@
 
 use gupfs_kit::html::escape;
 
-use super::book::Book;
 use super::charts::bars::{Group, Style, bars};
 use super::charts::curves::{Axes, Curve, curves};
-use super::charts::heat::{Sides, heat};
+use super::charts::heat::{AxisLabels, heat};
 use super::charts::{Ink, Mark};
-use super::html::{Rows, paragraph, small};
+use super::data::ReportData;
+use super::html::{HtmlTable, paragraph, small};
 use super::panel::{Axis, Panel};
-use super::plot::{Keys, Part, Plot, heading, stack};
+use super::plot::{Legend, PageItem, Plot, heading, stack};
 use super::section::section;
 use crate::figure::Better;
-use crate::plan::Setting;
+use crate::plan::SweepValues;
 use crate::published::{Row, Table};
 use crate::results::Series;
 use crate::results::compare::{number, ratio, spread};
 use crate::results::spread::Ratio;
 
-pub fn parts(book: &Book, workload: &str) -> Vec<Part> {
-    let of = book.series.iter().filter(|one| one.workload == workload);
+pub fn parts(data: &ReportData, workload: &str) -> Vec<PageItem> {
+    let of = data.series.iter().filter(|one| one.workload == workload);
     let series: Vec<&Series> = of.collect();
     if series.is_empty() {
         return Vec::new();
     }
-    let about = book.workload(workload).map_or("", |found| &found.about);
+    let about = data.workload(workload).map_or("", |found| &found.about);
     let mut intro = paragraph(about);
-    let mut runs = book.results.runs.iter();
+    let mut runs = data.results.runs.iter();
     if let Some(run) = runs.find(|run| run.workload == workload) {
         intro += &format!(
             "<p class=\"small\">For example: <code>{}</code></p>",
             escape(&command(&run.command))
         );
     }
-    let tables = book.published(workload);
+    let tables = data.published(workload);
     let panels = Panel::all(&series);
     let (plain, swept): (Vec<&Panel>, Vec<&Panel>) =
         panels.iter().partition(|panel| panel.axes.is_empty());
-    let mut plots = plain_plots(book, workload, &plain, &tables);
+    let mut plots = plain_plots(data, workload, &plain, &tables);
     for panel in swept {
-        plots.extend(swept_plots(book, workload, panel, &tables));
+        plots.extend(swept_plots(data, workload, panel, &tables));
     }
     section(workload, intro, plots, published_tables(&series, &tables))
 }
@@ -63,7 +63,12 @@ fn command(words: &[String]) -> String {
 }
 
 /// Figures without variables: those of a unit in one chart.
-fn plain_plots(book: &Book, workload: &str, panels: &[&Panel], tables: &[Table]) -> Vec<Plot> {
+fn plain_plots(
+    data: &ReportData,
+    workload: &str,
+    panels: &[&Panel],
+    tables: &[Table],
+) -> Vec<Plot> {
     let mut kinds: Vec<(&str, Better)> = Vec::new();
     for panel in panels {
         if !kinds.contains(&(panel.unit, panel.better)) {
@@ -71,19 +76,19 @@ fn plain_plots(book: &Book, workload: &str, panels: &[&Panel], tables: &[Table])
         }
     }
     let of_kind = |(unit, better): (&str, Better)| {
-        let mut keys = Keys::targets(book);
+        let mut keys = Legend::targets(data);
         let mut groups = Vec::new();
-        let mut rows = table_head(book, &["figure"]);
+        let mut rows = table_head(data, &["figure"]);
         let some = panels.iter();
         for panel in some.filter(|panel| (panel.unit, panel.better) == (unit, better)) {
             let at = |target: &str| panel.at(target, &[]);
-            let mut group = group(book, panel.figure, at);
+            let mut group = group(data, panel.figure, at);
             for row in single(panel, tables) {
                 let ink = keys.published(&row.system);
                 group.bars.push(Mark::published(row.values[0], ink));
             }
             groups.push(group);
-            rows.add(table_row(book, vec![panel.figure.to_owned()], at));
+            rows.add(table_row(data, vec![panel.figure.to_owned()], at));
         }
         Plot {
             title: format!("{workload}, {unit}, {}", better.words()),
@@ -95,10 +100,10 @@ fn plain_plots(book: &Book, workload: &str, panels: &[&Panel], tables: &[Table])
     kinds.into_iter().map(of_kind).collect()
 }
 
-fn group<'a>(book: &Book, name: &str, at: impl Fn(&str) -> Option<&'a Series>) -> Group {
-    let bars = book.targets.iter().filter_map(|target| {
+fn group<'a>(data: &ReportData, name: &str, at: impl Fn(&str) -> Option<&'a Series>) -> Group {
+    let bars = data.targets.iter().filter_map(|target| {
         let series = at(target)?;
-        Some(mark(book, series))
+        Some(mark(data, series))
     });
     Group {
         name: name.into(),
@@ -106,19 +111,19 @@ fn group<'a>(book: &Book, name: &str, at: impl Fn(&str) -> Option<&'a Series>) -
     }
 }
 
-fn mark(book: &Book, series: &Series) -> Mark {
+fn mark(data: &ReportData, series: &Series) -> Mark {
     Mark {
         spread: series.spread(),
-        ink: Ink::Target(book.number(&series.target)),
+        ink: Ink::Target(data.number(&series.target)),
     }
 }
 
-fn swept_plots(book: &Book, workload: &str, panel: &Panel, tables: &[Table]) -> Vec<Plot> {
+fn swept_plots(data: &ReportData, workload: &str, panel: &Panel, tables: &[Table]) -> Vec<Plot> {
     match panel.axes.as_slice() {
-        [axis] if axis.is_numeric() => vec![curve_plot(book, workload, panel, axis, tables)],
-        [axis] => vec![group_plot(book, workload, panel, axis)],
+        [axis] if axis.is_numeric() => vec![curve_plot(data, workload, panel, axis, tables)],
+        [axis] => vec![group_plot(data, workload, panel, axis)],
         [first, second] => {
-            let mut plots = vec![heat_plot(book, workload, panel, first, second)];
+            let mut plots = vec![heat_plot(data, workload, panel, first, second)];
             // Curves, where something was published that has the same variable.
             for (along, across) in [(first, second), (second, first)] {
                 let slices = across.values.iter().map(|value| panel.slice(across, value));
@@ -127,7 +132,7 @@ fn swept_plots(book: &Book, workload: &str, panel: &Panel, tables: &[Table]) -> 
                     tables.any(|table| beside(slice, along, table).next().is_some())
                 };
                 let slices = slices.filter(|slice| along.is_numeric() && overlaid(slice));
-                plots.extend(slices.map(|slice| curve_plot(book, workload, &slice, along, tables)));
+                plots.extend(slices.map(|slice| curve_plot(data, workload, &slice, along, tables)));
             }
             plots
         }
@@ -139,9 +144,9 @@ fn title(workload: &str, panel: &Panel) -> String {
     format!("{workload}: {}", panel.title())
 }
 
-fn group_plot(book: &Book, workload: &str, panel: &Panel, axis: &Axis) -> Plot {
+fn group_plot(data: &ReportData, workload: &str, panel: &Panel, axis: &Axis) -> Plot {
     let groups = axis.values.iter().map(|value| {
-        group(book, &format!("{}={value}", axis.name), |target| {
+        group(data, &format!("{}={value}", axis.name), |target| {
             panel.at(target, &[value])
         })
     });
@@ -149,13 +154,19 @@ fn group_plot(book: &Book, workload: &str, panel: &Panel, axis: &Axis) -> Plot {
     Plot {
         title: title(workload, panel),
         drawing: bars(&groups, &Style::default()),
-        keys: Keys::targets(book),
-        table: axis_table(book, panel, axis),
+        keys: Legend::targets(data),
+        table: axis_table(data, panel, axis),
     }
 }
 
-fn curve_plot(book: &Book, workload: &str, panel: &Panel, axis: &Axis, tables: &[Table]) -> Plot {
-    let mut keys = Keys::targets(book);
+fn curve_plot(
+    data: &ReportData,
+    workload: &str,
+    panel: &Panel,
+    axis: &Axis,
+    tables: &[Table],
+) -> Plot {
+    let mut keys = Legend::targets(data);
     let published: Vec<(&Table, &Row)> = tables
         .iter()
         .flat_map(|table| beside(panel, axis, table).map(move |row| (table, row)))
@@ -188,10 +199,10 @@ fn curve_plot(book: &Book, workload: &str, panel: &Panel, axis: &Axis, tables: &
             points: places.map(|at| (at, mark.clone())).collect(),
         });
     }
-    for (at, target) in book.targets.iter().enumerate() {
+    for (at, target) in data.targets.iter().enumerate() {
         let points = axis.values.iter().filter_map(|value| {
             let series = panel.at(target, &[value])?;
-            Some((place(value)?, mark(book, series)))
+            Some((place(value)?, mark(data, series)))
         });
         all.push(Curve {
             ink: Ink::Target(at),
@@ -208,11 +219,17 @@ fn curve_plot(book: &Book, workload: &str, panel: &Panel, axis: &Axis, tables: &
         title: title(workload, panel),
         drawing: curves(&axes, &all),
         keys,
-        table: axis_table(book, panel, axis),
+        table: axis_table(data, panel, axis),
     }
 }
 
-fn heat_plot(book: &Book, workload: &str, panel: &Panel, first: &Axis, second: &Axis) -> Plot {
+fn heat_plot(
+    data: &ReportData,
+    workload: &str,
+    panel: &Panel,
+    first: &Axis,
+    second: &Axis,
+) -> Plot {
     let medians = |target: &str| -> Vec<Vec<Option<f64>>> {
         let row = |down: &String| {
             let field = |across: &String| {
@@ -225,25 +242,25 @@ fn heat_plot(book: &Book, workload: &str, panel: &Panel, first: &Axis, second: &
     };
     let all = panel.series.iter().map(|series| series.spread().median);
     let most = all.fold(f64::MIN_POSITIVE, f64::max);
-    let sides = Sides {
+    let sides = AxisLabels {
         columns: &first.values,
         across: &first.words(),
         rows: &second.values,
         down: &second.words(),
     };
     let mut drawings = Vec::new();
-    for target in &book.targets {
+    for target in &data.targets {
         let values = medians(target);
         if values.iter().flatten().any(Option::is_some) {
             drawings.push(heading(target));
             drawings.push(heat(&sides, &values, most));
         }
     }
-    let mut rows = table_head(book, &[&first.words(), &second.words()]);
+    let mut rows = table_head(data, &[&first.words(), &second.words()]);
     for down in &second.values {
         for across in &first.values {
             let names = vec![across.clone(), down.clone()];
-            rows.add(table_row(book, names, |target| {
+            rows.add(table_row(data, names, |target| {
                 panel.at(target, &[across, down])
             }));
         }
@@ -251,33 +268,33 @@ fn heat_plot(book: &Book, workload: &str, panel: &Panel, first: &Axis, second: &
     Plot {
         title: title(workload, panel),
         drawing: stack(&drawings),
-        keys: Keys::default(),
+        keys: Legend::default(),
         table: rows,
     }
 }
 
-fn table_head(book: &Book, names: &[&str]) -> Rows {
+fn table_head(data: &ReportData, names: &[&str]) -> HtmlTable {
     let mut head: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    head.extend(book.targets.iter().cloned());
+    head.extend(data.targets.iter().cloned());
     head.extend(
-        book.targets[1..]
+        data.targets[1..]
             .iter()
-            .map(|target| format!("{target} ÷ {} (95 %)", book.targets[0])),
+            .map(|target| format!("{target} ÷ {} (95 %)", data.targets[0])),
     );
-    Rows::new(head)
+    HtmlTable::new(head)
 }
 
 fn table_row<'a>(
-    book: &Book,
+    data: &ReportData,
     mut row: Vec<String>,
     at: impl Fn(&str) -> Option<&'a Series>,
 ) -> Vec<String> {
-    for target in &book.targets {
+    for target in &data.targets {
         row.push(at(target).map_or("–".into(), |series| spread(&series.spread())));
     }
-    for target in &book.targets[1..] {
+    for target in &data.targets[1..] {
         let found = at(target)
-            .zip(at(&book.targets[0]))
+            .zip(at(&data.targets[0]))
             .and_then(|(series, first)| {
                 let found = Ratio::of(&series.values, &first.values)?;
                 Some(ratio(&found, series.better))
@@ -287,10 +304,10 @@ fn table_row<'a>(
     row
 }
 
-fn axis_table(book: &Book, panel: &Panel, axis: &Axis) -> Rows {
-    let mut rows = table_head(book, &[&axis.words()]);
+fn axis_table(data: &ReportData, panel: &Panel, axis: &Axis) -> HtmlTable {
+    let mut rows = table_head(data, &[&axis.words()]);
     for value in &axis.values {
-        rows.add(table_row(book, vec![value.clone()], |target| {
+        rows.add(table_row(data, vec![value.clone()], |target| {
             panel.at(target, &[value])
         }));
     }
@@ -301,7 +318,7 @@ fn axis_table(book: &Book, panel: &Panel, axis: &Axis) -> Rows {
 fn beside<'t>(panel: &Panel, axis: &Axis, table: &'t Table) -> impl Iterator<Item = &'t Row> {
     let over = table.unit == panel.unit && table.variable.as_ref() == Some(&axis.name);
     let figure = panel.figure.to_owned();
-    let fixed: Setting = panel.fixed.clone();
+    let fixed: SweepValues = panel.fixed.clone();
     table.series.iter().filter(move |row| {
         over && row.figures.contains(&figure)
             && row
@@ -336,7 +353,7 @@ fn published_tables(series: &[&Series], tables: &[Table]) -> String {
             Some(variable) => head.extend(table.at.iter().map(|at| format!("{variable}={at}"))),
             None => head.push(table.unit.clone()),
         }
-        let mut rows = Rows::new(head);
+        let mut rows = HtmlTable::new(head);
         for row in table.series.iter().filter(ours) {
             let with = crate::results::series::show(&row.with);
             let mut cells = vec![

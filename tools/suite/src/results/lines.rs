@@ -7,16 +7,16 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 use crate::figure::Figure;
-use crate::plan::{Plan, Setting};
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::plan::{Plan, SweepValues};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Line {
     /// What follows was measured by this plan on this machine.
     Plan(Box<Header>),
-    Run(Ran),
+    Run(FinishedRun),
     Failed(Failed),
     Ceiling(Ceiling),
 }
@@ -28,7 +28,7 @@ pub struct Header {
     pub version: String,
     pub machine: Machine,
     /// By target.
-    pub places: BTreeMap<String, Place>,
+    pub places: BTreeMap<String, TargetMount>,
     pub plan: Plan,
 }
 
@@ -44,7 +44,7 @@ pub struct Machine {
 
 /// What lies under a target's directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct TargetMount {
     pub file_system: String,
     pub source: String,
     /// The first line that the target's `version` command printed.
@@ -54,10 +54,10 @@ pub struct Place {
 
 /// A run that ended well.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ran {
+pub struct FinishedRun {
     pub workload: String,
     pub target: String,
-    pub setting: Setting,
+    pub setting: SweepValues,
     /// From 1.
     pub repetition: u32,
     pub program: String,
@@ -85,7 +85,7 @@ pub enum Cache {
 pub struct Failed {
     pub workload: String,
     pub target: String,
-    pub setting: Setting,
+    pub setting: SweepValues,
     pub repetition: u32,
     pub command: Vec<String>,
     pub date: String,
@@ -97,7 +97,7 @@ pub struct Failed {
 pub struct Ceiling {
     pub target: String,
     pub layer: Layer,
-    pub way: Way,
+    pub way: Direction,
     pub rate: f64,
     pub date: String,
 }
@@ -111,7 +111,7 @@ pub enum Layer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum Direction {
     Write,
     Read,
 }
@@ -127,7 +127,7 @@ impl Line {
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     pub headers: Vec<Header>,
-    pub runs: Vec<Ran>,
+    pub runs: Vec<FinishedRun>,
     /// Without those that were run again later and ended well.
     pub failed: Vec<Failed>,
     pub ceilings: Vec<Ceiling>,
@@ -136,35 +136,35 @@ pub struct Results {
 }
 
 /// Writes whole lines to a result file, and sees to it that they are on the disk.
-pub fn write(file: &mut File, path: &Path, lines: &str) -> Outcome<()> {
+pub fn write(file: &mut File, path: &Path, lines: &str) -> SuiteResult<()> {
     file.write_all(lines.as_bytes())
         .and_then(|()| file.sync_data())
         .doing("write to", path)
 }
 
 impl Results {
-    pub fn read(path: &Path) -> Outcome<Results> {
+    pub fn read(path: &Path) -> SuiteResult<Results> {
         let text = std::fs::read_to_string(path).doing("read the results in", path)?;
-        Results::parse(&text).map_err(|trouble| trouble.at(path.display()))
+        Results::parse(&text).map_err(|error| error.at(path.display()))
     }
 
     /// The file that they were read from, to be written behind them. What an interrupted write left of a line is cut off: it
     /// would swallow the next one.
-    pub fn go_on(&self, path: &Path) -> Outcome<File> {
+    pub fn go_on(&self, path: &Path) -> SuiteResult<File> {
         let file = File::options().append(true).open(path);
         let file = file.doing("write to", path)?;
         file.set_len(self.whole).doing("write to", path)?;
         Ok(file)
     }
 
-    fn parse(text: &str) -> Outcome<Results> {
+    fn parse(text: &str) -> SuiteResult<Results> {
         let mut results = Results::default();
         for (index, line) in text.split_inclusive('\n').enumerate() {
             if !line.ends_with('\n') {
                 break;
             }
             let parsed = serde_json::from_str(line).map_err(|error| {
-                Trouble::asked(format!(
+                SuiteError::usage(format!(
                     "line {} is not a result: {error}; give a file that `bench run` wrote",
                     index + 1
                 ))

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Layer, Way};
+use super::{Direction, Layer};
 
 /// LLNL's milestone 464 (2005): "a minimum of 60% … and a target of 80%".
 pub const REQUIRED: f64 = 0.6;
@@ -60,11 +60,11 @@ impl Layer {
     }
 }
 
-impl Way {
+impl Direction {
     pub fn word(self) -> &'static str {
         match self {
-            Way::Write => "write",
-            Way::Read => "read",
+            Direction::Write => "write",
+            Direction::Read => "read",
         }
     }
 }
@@ -80,7 +80,7 @@ pub fn least<T>(
 }
 
 /// Whether a figure with this name is about writing or reading; none if about both or neither.
-pub fn way_of(figure: &str) -> Option<Way> {
+pub fn way_of(figure: &str) -> Option<Direction> {
     let name = figure.to_lowercase();
     if name.contains("modify") || name.contains("rmw") || name == "rewrite" {
         return None;
@@ -89,8 +89,8 @@ pub fn way_of(figure: &str) -> Option<Way> {
     let writes = has(&["write", "putc", "influx", "append"]);
     let reads = has(&["read", "getc", "outflux", "pileup", "seek", "epoch"]);
     match (writes, reads) {
-        (true, false) => Some(Way::Write),
-        (false, true) => Some(Way::Read),
+        (true, false) => Some(Direction::Write),
+        (false, true) => Some(Direction::Read),
         _ => None,
     }
 }
@@ -102,11 +102,11 @@ mod tests {
     #[test]
     fn figures_are_about_writing_or_reading_by_their_names() {
         for (name, way) in [
-            ("Seq_Write", Some(Way::Write)),
-            ("Record_rewrite", Some(Way::Write)),
-            ("Fread", Some(Way::Read)),
-            ("Outflux", Some(Way::Read)),
-            ("one file read 2", Some(Way::Read)),
+            ("Seq_Write", Some(Direction::Write)),
+            ("Record_rewrite", Some(Direction::Write)),
+            ("Fread", Some(Direction::Read)),
+            ("Outflux", Some(Direction::Read)),
+            ("one file read 2", Some(Direction::Read)),
             ("Rewrite", None),
             ("RMW", None),
             ("Create-A", None),

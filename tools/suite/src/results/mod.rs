@@ -11,6 +11,7 @@ pub mod series;
 pub mod spread;
 
 pub use lines::{
-    Cache, Ceiling, Failed, Header, Layer, Line, Machine, Place, Ran, Results, Way, write,
+    Cache, Ceiling, Direction, Failed, FinishedRun, Header, Layer, Line, Machine, Results,
+    TargetMount, write,
 };
 pub use series::Series;

@@ -1,14 +1,14 @@
 //! Runs of the same thing, put together.
 
-use super::{Ran, spread::Spread};
+use super::{FinishedRun, spread::Spread};
 use crate::figure::Better;
-use crate::plan::Setting;
+use crate::plan::SweepValues;
 
 /// One figure of one workload in one setting on one target.
 #[derive(Clone, Debug)]
 pub struct Series {
     pub workload: String,
-    pub setting: Setting,
+    pub setting: SweepValues,
     pub figure: String,
     pub target: String,
     pub unit: String,
@@ -21,7 +21,7 @@ pub struct Series {
 
 impl Series {
     /// All of them, in the order in which they were first measured.
-    pub fn all(runs: &[Ran]) -> Vec<Series> {
+    pub fn all(runs: &[FinishedRun]) -> Vec<Series> {
         let mut all: Vec<Series> = Vec::new();
         for run in runs {
             for figure in &run.figures {
@@ -68,7 +68,7 @@ impl Series {
 }
 
 /// `np=4 record=64K`.
-pub fn show(setting: &Setting) -> String {
+pub fn show(setting: &SweepValues) -> String {
     let pairs: Vec<String> = setting
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
@@ -82,7 +82,7 @@ fn what_a_program_varies_is_part_of_the_setting() {
     use crate::figure::Figure;
     let figures =
         ["64K", "1M"].map(|record| Figure::rate("Write", "MB/s", 1.0, []).at("record", record));
-    let run = Ran {
+    let run = FinishedRun {
         workload: "w".into(),
         target: "t".into(),
         setting: [("np".into(), "4".into())].into(),

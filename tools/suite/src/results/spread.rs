@@ -1,6 +1,6 @@
 //! Medians, how far runs lie apart, and whether two medians differ by more than that.
 
-use crate::chance::Dice;
+use crate::rng::Rng;
 
 /// Fewer runs say nothing about noise: of two times three, one order in ten is complete by chance alone.
 pub const RUNS_MIN: usize = 4;
@@ -66,11 +66,9 @@ impl Ratio {
     /// None if there are no runs on one side, or the median below is not more than 0.
     pub fn of(above: &[f64], below: &[f64]) -> Option<Ratio> {
         let value = median(above)? / median(below)?;
-        let mut dice = Dice::new(above.len() as u64 * 1_000 + below.len() as u64);
+        let mut rng = Rng::new(above.len() as u64 * 1_000 + below.len() as u64);
         let mut ratios: Vec<f64> = (0..DRAWS)
-            .filter_map(|_| {
-                Some(median(&draw(above, &mut dice))? / median(&draw(below, &mut dice))?)
-            })
+            .filter_map(|_| Some(median(&draw(above, &mut rng))? / median(&draw(below, &mut rng))?))
             .collect();
         ratios.sort_unstable_by(f64::total_cmp);
         let ratio = Ratio {
@@ -94,9 +92,9 @@ impl Ratio {
 }
 
 /// As many runs, each drawn from all of them.
-fn draw(from: &[f64], dice: &mut Dice) -> Vec<f64> {
+fn draw(from: &[f64], rng: &mut Rng) -> Vec<f64> {
     from.iter()
-        .map(|_| from[dice.below(from.len() as u64) as usize])
+        .map(|_| from[rng.below(from.len() as u64) as usize])
         .collect()
 }
 
@@ -138,10 +136,10 @@ mod tests {
 
     #[test]
     fn noise_alone_is_rarely_called_a_difference() {
-        let mut dice = Dice::new(7);
+        let mut rng = Rng::new(7);
         let mut called = 0;
         for _ in 0..200 {
-            let mut five = || [0; 5].map(|_| 100.0 + 20.0 * dice.share());
+            let mut five = || [0; 5].map(|_| 100.0 + 20.0 * rng.fraction());
             called += usize::from(verdict(&five(), &five()) != Verdict::Noise);
         }
         assert!(called < 30, "{called} of 200");

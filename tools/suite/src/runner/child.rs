@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use crate::error::{SuiteError, SuiteResult};
 use crate::signals;
-use crate::trouble::{Outcome, Trouble};
 
 /// How long a program may take to end after it was asked to. The suite's own take up to 20 s to see to their processes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,14 +25,14 @@ enum Event {
 }
 
 /// Starts programs one after another.
-pub struct Children {
+pub struct ProgramRunner {
     sender: Sender<Event>,
     events: Receiver<Event>,
     signal: Option<i32>,
 }
 
 #[derive(Debug)]
-pub enum End {
+pub enum ProgramEnd {
     Exited(ExitStatus),
     TimedOut,
     /// A signal ends this process, and ended the program.
@@ -41,28 +41,28 @@ pub enum End {
 
 /// What a program leaves running.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum Background {
     Ends,
     Stays,
 }
 
 /// Whether a signal ends the program.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Heed {
+pub enum SignalPolicy {
     Signals,
     Nothing,
 }
 
-impl Children {
+impl ProgramRunner {
     /// From now on signals that end a job end what runs, and this process only when it has cleaned up. To be called before
     /// other threads are started.
-    pub fn new() -> Children {
+    pub fn new() -> ProgramRunner {
         let (sender, events) = channel();
         let signalled = sender.clone();
-        signals::on_ending(move |signal| {
+        signals::on_termination(move |signal| {
             let _ = signalled.send(Event::Signal(signal));
         });
-        Children {
+        ProgramRunner {
             sender,
             events,
             signal: None,
@@ -104,30 +104,30 @@ impl Children {
         mut command: Command,
         output: &File,
         limit: Duration,
-        (rest, heed): (Rest, Heed),
+        (rest, heed): (Background, SignalPolicy),
         mut tick: impl FnMut(),
-    ) -> Outcome<End> {
+    ) -> SuiteResult<ProgramEnd> {
         let name = command.get_program().display().to_string();
         let started = start(&mut command, output);
         let mut child = started
-            .map_err(|error| Trouble::met(format!("{name} could not be started: {error}")))?;
+            .map_err(|error| SuiteError::failed(format!("{name} could not be started: {error}")))?;
         self.wait_in_a_thread(child.id());
         let until = Instant::now() + limit;
         let why = loop {
-            if heed == Heed::Signals && self.signal.is_some() {
-                break End::Interrupted;
+            if heed == SignalPolicy::Signals && self.signal.is_some() {
+                break ProgramEnd::Interrupted;
             }
             let left = left_of(until);
             match self.events.recv_timeout(left.min(TICK)) {
                 Ok(event) => {
                     if self.note(event) == Some(child.id()) {
                         let status = reap(&mut child, rest);
-                        return status
-                            .map(End::Exited)
-                            .map_err(|error| Trouble::met(format!("waiting for {name}: {error}")));
+                        return status.map(ProgramEnd::Exited).map_err(|error| {
+                            SuiteError::failed(format!("waiting for {name}: {error}"))
+                        });
                     }
                 }
-                Err(_) if left.is_zero() => break End::TimedOut,
+                Err(_) if left.is_zero() => break ProgramEnd::TimedOut,
                 Err(_) => tick(),
             }
         };
@@ -147,19 +147,19 @@ impl Children {
         });
     }
 
-    fn end(&mut self, child: &mut Child, name: &str) -> Outcome<()> {
+    fn end(&mut self, child: &mut Child, name: &str) -> SuiteResult<()> {
         for signal in [Signal::TERM, Signal::KILL] {
             signal_group(child, signal);
             let until = Instant::now() + PATIENCE;
             while let Ok(event) = self.events.recv_timeout(left_of(until)) {
                 if self.note(event) == Some(child.id()) {
-                    return reap(child, Rest::Ends)
-                        .map(drop)
-                        .map_err(|error| Trouble::met(format!("waiting for {name}: {error}")));
+                    return reap(child, Background::Ends).map(drop).map_err(|error| {
+                        SuiteError::failed(format!("waiting for {name}: {error}"))
+                    });
                 }
             }
         }
-        Err(Trouble::met(format!(
+        Err(SuiteError::failed(format!(
             "{name} (process {}) cannot be ended: it hangs in the kernel; see to the file system that it works on",
             child.id()
         )))
@@ -171,7 +171,7 @@ fn left_of(until: Instant) -> Duration {
 }
 
 fn start(command: &mut Command, output: &File) -> io::Result<Child> {
-    signals::let_through(command);
+    signals::unblock_in(command);
     command
         .process_group(0)
         .stdin(Stdio::null())
@@ -187,8 +187,8 @@ fn signal_group(child: &Child, signal: Signal) {
     }
 }
 
-fn reap(child: &mut Child, rest: Rest) -> io::Result<ExitStatus> {
-    if rest == Rest::Ends {
+fn reap(child: &mut Child, rest: Background) -> io::Result<ExitStatus> {
+    if rest == Background::Ends {
         signal_group(child, Signal::KILL);
     }
     child.wait()

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gupfs_kit::date;
 
-use super::program::{self, Itself};
+use super::program::{self, SelfCommand};
 use super::result_file::ResultFile;
 use super::{machine, session};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 use crate::plan::{Plan, Target, Value, shipped};
 use crate::results::{Results, compare, series::Series};
-use crate::trouble::{Doing, Outcome, Trouble};
 
 /// Run a plan: workloads on directories side by side, in turns, with results a line a run
 #[derive(Args, Clone, Debug)]
@@ -73,11 +73,11 @@ fn parse_price(text: &str) -> Result<(String, f64), String> {
 
 impl Run {
     /// The exit code.
-    pub fn run(&self, itself: &Itself) -> Outcome<u8> {
+    pub fn run(&self, self_command: &SelfCommand) -> SuiteResult<u8> {
         let plan = self.plan()?;
         let programs = plan.workloads.iter();
-        let programs: Outcome<Vec<_>> = programs
-            .map(|w| program::find(&w.program, itself))
+        let programs: SuiteResult<Vec<_>> = programs
+            .map(|w| program::find(&w.program, self_command))
             .collect();
         let programs = programs?;
         let older = self.compare.as_deref().map(Results::read).transpose()?;
@@ -89,16 +89,16 @@ impl Run {
         };
         let ended = session::run(&plan, &programs, machine, out)?;
         print(&ended, older.as_ref());
-        Ok(match &ended.trouble {
+        Ok(match &ended.error {
             None => 0,
-            Some(trouble) => {
-                eprintln!("{trouble}");
-                trouble.exit_code()
+            Some(error) => {
+                eprintln!("{error}");
+                error.exit_code()
             }
         })
     }
 
-    fn plan(&self) -> Outcome<Plan> {
+    fn plan(&self) -> SuiteResult<Plan> {
         let mut plan = read(&self.plan)?;
         for target in &self.target {
             plan.targets.retain(|other| other.name != target.name);
@@ -107,13 +107,13 @@ impl Run {
         for (name, price) in &self.price {
             let target = plan.targets.iter_mut().find(|target| target.name == *name);
             let target = target.ok_or_else(|| {
-                Trouble::asked(format!("--price {name}: there is no target '{name}'"))
+                SuiteError::usage(format!("--price {name}: there is no target '{name}'"))
             })?;
             target.price = Some(*price);
         }
         for (name, value) in &self.set {
             let old = plan.set.get_mut(name).ok_or_else(|| {
-                Trouble::asked(format!("--set {name}: the plan's [set] has no '{name}'"))
+                SuiteError::usage(format!("--set {name}: the plan's [set] has no '{name}'"))
             })?;
             *old = Value::Text(value.clone());
         }
@@ -136,12 +136,12 @@ impl Run {
     }
 }
 
-fn read(plan: &Path) -> Outcome<Plan> {
+fn read(plan: &Path) -> SuiteResult<Plan> {
     if let Some(text) = plan.to_str().and_then(shipped::find) {
         return Plan::parse(text, plan);
     }
     let text = std::fs::read_to_string(plan).map_err(|error| {
-        Trouble::asked(format!(
+        SuiteError::usage(format!(
             "cannot read the plan {}: {error}; plans that ship are {}",
             plan.display(),
             shipped::names().join(", ")
@@ -162,7 +162,7 @@ fn default_path(name: &str) -> PathBuf {
     format!("{name}_{}.jsonl", date::stamp()).into()
 }
 
-fn print(ended: &session::Ended, older: Option<&Results>) {
+fn print(ended: &session::SessionEnd, older: Option<&Results>) {
     let now = Series::all(&ended.results.runs);
     if !now.is_empty() {
         print!("{}", compare::targets(&now));

@@ -5,7 +5,7 @@ use std::path::Path;
 use gupfs_kit::machine::{cpus, memory, processor};
 
 use crate::plan::MachineNumbers;
-use crate::results::{Machine, Place};
+use crate::results::{Machine, TargetMount};
 
 pub fn numbers() -> MachineNumbers {
     MachineNumbers {
@@ -27,11 +27,11 @@ pub fn look() -> Machine {
 }
 
 /// The mount that a directory is in.
-pub fn place(dir: &Path, version: Option<String>) -> Place {
+pub fn place(dir: &Path, version: Option<String>) -> TargetMount {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let found = mount_of(&dir, &mounts).unwrap_or(("unknown", "unknown"));
-    Place {
+    TargetMount {
         source: found.0.to_owned(),
         file_system: found.1.to_owned(),
         version,

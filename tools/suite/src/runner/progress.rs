@@ -11,24 +11,24 @@ pub struct Progress {
     total: usize,
     done: usize,
     /// Seconds of runs so far and how many they were, by workload; setting and target; those without either are of all.
-    spent: BTreeMap<Kind, (f64, u32)>,
+    spent: BTreeMap<JobKind, (f64, u32)>,
     line: String,
     began: Instant,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum JobKind {
     Same(usize, String, usize),
     Workload(usize),
     Any,
 }
 
-fn kinds(job: &Job) -> [Kind; 3] {
+fn kinds(job: &Job) -> [JobKind; 3] {
     let setting = crate::results::series::show(&job.setting);
     [
-        Kind::Same(job.workload, setting, job.target),
-        Kind::Workload(job.workload),
-        Kind::Any,
+        JobKind::Same(job.workload, setting, job.target),
+        JobKind::Workload(job.workload),
+        JobKind::Any,
     ]
 }
 

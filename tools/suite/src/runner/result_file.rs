@@ -3,9 +3,9 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
+use crate::error::{SuiteError, SuiteResult};
 use crate::plan::Plan;
 use crate::results::{self, Header, Line, Results};
-use crate::trouble::{Outcome, Trouble};
 
 pub struct ResultFile {
     pub path: PathBuf,
@@ -15,14 +15,14 @@ pub struct ResultFile {
 }
 
 impl ResultFile {
-    pub fn create(path: &Path) -> Outcome<ResultFile> {
+    pub fn create(path: &Path) -> SuiteResult<ResultFile> {
         let file = OpenOptions::new().write(true).create_new(true).open(path);
         let file = file.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Trouble::asked(format!(
+            std::io::ErrorKind::AlreadyExists => SuiteError::usage(format!(
                 "{} exists: give --resume to go on with it, or another --out",
                 path.display()
             )),
-            _ => Trouble::met(format!("cannot make {}: {error}", path.display())),
+            _ => SuiteError::failed(format!("cannot make {}: {error}", path.display())),
         })?;
         Ok(ResultFile {
             path: path.to_path_buf(),
@@ -36,17 +36,17 @@ impl ResultFile {
         path: &Path,
         plan: &Plan,
         machine: &crate::results::Machine,
-    ) -> Outcome<ResultFile> {
+    ) -> SuiteResult<ResultFile> {
         let results = Results::read(path)?;
         if let Some(header) = results.headers.last() {
             if header.plan != *plan {
-                return Err(Trouble::asked(format!(
+                return Err(SuiteError::usage(format!(
                     "{} was begun with another plan, targets or values: give the same, or another --out",
                     path.display()
                 )));
             }
             if header.machine != *machine {
-                return Err(Trouble::asked(format!(
+                return Err(SuiteError::usage(format!(
                     "{} was begun on another machine or kernel ({}, {}): its figures and new ones do not belong together; give \
                      another --out, and --compare",
                     path.display(),
@@ -62,11 +62,11 @@ impl ResultFile {
         })
     }
 
-    pub fn begin(&mut self, header: Header) -> Outcome<()> {
+    pub fn begin(&mut self, header: Header) -> SuiteResult<()> {
         self.add(Line::Plan(Box::new(header)))
     }
 
-    pub fn add(&mut self, line: Line) -> Outcome<()> {
+    pub fn add(&mut self, line: Line) -> SuiteResult<()> {
         results::write(&mut self.file, &self.path, &line.show())?;
         self.results.add(line);
         Ok(())

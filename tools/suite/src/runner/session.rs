@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use gupfs_kit::date;
 use tempfile::TempDir;
 
-use super::child::{Children, End, Heed, Rest};
+use super::child::{Background, ProgramEnd, ProgramRunner, SignalPolicy};
 use super::program_output::{first_line, last_words, read_report};
 use super::progress::Progress;
 use super::result_file::ResultFile;
 use super::{cache, machine};
-use crate::leftovers;
+use crate::cleanup;
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 use crate::plan::{Args, Job, NAME_OF_DIR, Plan, PlannedWorkload, Target, fill, jobs};
 use crate::results::series::show;
-use crate::results::{Cache, Failed, Header, Line, Machine, Ran, Results};
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::results::{Cache, Failed, FinishedRun, Header, Line, Machine, Results};
 
 /// For `setup`, `teardown` and `version` commands.
 const COMMAND_TIME: Duration = Duration::from_secs(600);
@@ -27,9 +27,9 @@ const COMMAND_TIME: Duration = Duration::from_secs(600);
 const TOUCHED_FIRST: u64 = 4;
 
 /// What a session leaves: all results of its file, and why it is not complete.
-pub struct Ended {
+pub struct SessionEnd {
     pub results: Results,
-    pub trouble: Option<Trouble>,
+    pub error: Option<SuiteError>,
 }
 
 struct Session<'a> {
@@ -37,7 +37,7 @@ struct Session<'a> {
     /// By workload: how its program is started.
     programs: &'a [Vec<OsString>],
     out: ResultFile,
-    children: Children,
+    children: ProgramRunner,
     progress: Progress,
     scratch: TempDir,
     /// By target: the new directory in which all happens.
@@ -48,14 +48,14 @@ struct Session<'a> {
 ///
 /// # Errors
 ///
-/// No scratch directory can be made. What else goes wrong is in [`Ended`].
+/// No scratch directory can be made. What else goes wrong is in [`SessionEnd`].
 pub fn run(
     plan: &Plan,
     programs: &[Vec<OsString>],
     machine: Machine,
     out: ResultFile,
-) -> Outcome<Ended> {
-    let children = Children::new();
+) -> SuiteResult<SessionEnd> {
+    let children = ProgramRunner::new();
     let left = left(plan, &out.results);
     let mut session = Session {
         plan,
@@ -71,20 +71,20 @@ pub fn run(
         .set_up(&mut begun, machine)
         .and_then(|()| session.work(left));
     session.progress.clear();
-    for left in leftovers::remove() {
+    for left in cleanup::remove() {
         eprintln!("{left}");
     }
     let torn = session.tear_down(begun);
     let failed = session.failed();
-    Ok(Ended {
-        trouble: worked.and(torn).and(failed).err(),
+    Ok(SessionEnd {
+        error: worked.and(torn).and(failed).err(),
         results: session.out.results,
     })
 }
 
 /// What is not yet in the results; a warm-up for each setting and target that has runs left.
 fn left(plan: &Plan, results: &Results) -> Vec<Job> {
-    let same = |job: &Job, run: &Ran| {
+    let same = |job: &Job, run: &FinishedRun| {
         run.workload == plan.workloads[job.workload].name
             && run.target == plan.targets[job.target].name
             && run.setting == job.setting
@@ -106,7 +106,7 @@ fn left(plan: &Plan, results: &Results) -> Vec<Job> {
 
 impl Session<'_> {
     /// `begun` counts the targets that have to be torn down.
-    fn set_up(&mut self, begun: &mut usize, machine: Machine) -> Outcome<()> {
+    fn set_up(&mut self, begun: &mut usize, machine: Machine) -> SuiteResult<()> {
         let plan = self.plan;
         let mut header = Header {
             date: date::iso(),
@@ -118,16 +118,18 @@ impl Session<'_> {
         for target in &plan.targets {
             *begun += 1;
             if let Some(command) = &target.setup {
-                self.shell(target, "setup", command, Heed::Signals)?;
+                self.shell(target, "setup", command, SignalPolicy::Signals)?;
             }
             let place = target
                 .dir
                 .join(format!("bench_{}_{}", date::stamp(), std::process::id()));
             std::fs::create_dir(&place).doing("make the directory", &place)?;
-            leftovers::remember(&place);
+            cleanup::register(&place);
             self.places.push(place);
             let version = match &target.version {
-                Some(command) => Some(self.shell(target, "version", command, Heed::Signals)?),
+                Some(command) => {
+                    Some(self.shell(target, "version", command, SignalPolicy::Signals)?)
+                }
                 None => None,
             };
             let found = machine::place(&target.dir, version);
@@ -136,12 +138,12 @@ impl Session<'_> {
         self.out.begin(header)
     }
 
-    fn tear_down(&mut self, begun: usize) -> Outcome<()> {
+    fn tear_down(&mut self, begun: usize) -> SuiteResult<()> {
         let plan = self.plan;
         let mut torn = Ok(());
         for target in plan.targets[..begun].iter().rev() {
             if let Some(command) = &target.teardown {
-                let done = self.shell(target, "teardown", command, Heed::Nothing);
+                let done = self.shell(target, "teardown", command, SignalPolicy::Nothing);
                 torn = torn.and(done.map(drop));
             }
         }
@@ -149,35 +151,45 @@ impl Session<'_> {
     }
 
     /// The first line that it printed.
-    fn shell(&mut self, target: &Target, what: &str, text: &str, heed: Heed) -> Outcome<String> {
+    fn shell(
+        &mut self,
+        target: &Target,
+        what: &str,
+        text: &str,
+        heed: SignalPolicy,
+    ) -> SuiteResult<String> {
         self.progress
             .say(&format!("{what} of {}: {text}", target.name));
         let mut command = Command::new("/bin/sh");
         command.args(["-c", text]).env("DIR", &target.dir);
         let name = format!("target '{}': its {what} command", target.name);
         let mut said = self.said()?;
-        let ended = self
-            .children
-            .run(command, &said, COMMAND_TIME, (Rest::Stays, heed), || ());
-        match ended.map_err(|trouble| trouble.at(&name))? {
-            End::Exited(status) if status.success() => Ok(first_line(&mut said)),
-            End::Exited(status) => Err(Trouble::met(format!(
+        let ended = self.children.run(
+            command,
+            &said,
+            COMMAND_TIME,
+            (Background::Stays, heed),
+            || (),
+        );
+        match ended.map_err(|error| error.at(&name))? {
+            ProgramEnd::Exited(status) if status.success() => Ok(first_line(&mut said)),
+            ProgramEnd::Exited(status) => Err(SuiteError::failed(format!(
                 "{name} failed ({status}): {}",
                 last_words(&mut said)
             ))),
-            End::TimedOut => Err(Trouble::met(format!(
+            ProgramEnd::TimedOut => Err(SuiteError::failed(format!(
                 "{name} did not end within {} s; what shall go on must go on in the background",
                 COMMAND_TIME.as_secs()
             ))),
-            End::Interrupted => Err(self.interrupted()),
+            ProgramEnd::Interrupted => Err(self.interrupted()),
         }
     }
 
-    fn said(&self) -> Outcome<File> {
+    fn said(&self) -> SuiteResult<File> {
         tempfile::tempfile_in(self.scratch.path()).doing("make a file in", self.scratch.path())
     }
 
-    fn work(&mut self, mut left: Vec<Job>) -> Outcome<()> {
+    fn work(&mut self, mut left: Vec<Job>) -> SuiteResult<()> {
         self.touch_first(self.plan.touch_memory.size()?);
         let mut warned = false;
         while let Some(job) = left.first().cloned() {
@@ -190,14 +202,14 @@ impl Session<'_> {
             self.progress.end(&job, began.elapsed());
             left.remove(0);
             match cache {
-                Done::Well(Cache::Undropped) if !warned => {
+                JobEnd::Well(Cache::Undropped) if !warned => {
                     warned = true;
                     self.progress.say(
                         "The plan wants caches dropped, and only root can: reads may come from memory. The results say so.",
                     );
                 }
-                Done::Well(_) => {}
-                Done::Badly => {
+                JobEnd::Well(_) => {}
+                JobEnd::Badly => {
                     let all = left.len();
                     left.retain(|other| {
                         (other.workload, other.target, &other.setting)
@@ -235,7 +247,7 @@ impl Session<'_> {
             .join(" ")
     }
 
-    fn one(&mut self, job: &Job) -> Outcome<Done> {
+    fn one(&mut self, job: &Job) -> SuiteResult<JobEnd> {
         let workload = &self.plan.workloads[job.workload];
         let dir = self.places[job.target].join(format!("run_{}", job.repetition));
         std::fs::create_dir(&dir).doing("make the directory", &dir)?;
@@ -248,13 +260,13 @@ impl Session<'_> {
                 if job.counts() {
                     self.out.add(Line::Run(run))?;
                 }
-                Ok(Done::Well(cache))
+                Ok(JobEnd::Well(cache))
             }
             Err(failed) => {
                 self.progress
                     .say(&format!("{}: {}", self.name(job), failed.why));
                 self.out.add(Line::Failed(failed))?;
-                Ok(Done::Badly)
+                Ok(JobEnd::Badly)
             }
         }
     }
@@ -265,7 +277,7 @@ impl Session<'_> {
         job: &Job,
         workload: &PlannedWorkload,
         dir: &Path,
-    ) -> Outcome<Result<Ran, Failed>> {
+    ) -> SuiteResult<Result<FinishedRun, Failed>> {
         let plan = self.plan;
         let target = plan.targets[job.target].name.clone();
         let failed = |command: Vec<String>, why: String| {
@@ -305,7 +317,7 @@ impl Session<'_> {
             Ok(report) => report,
             Err(why) => return failed(words(&command), why),
         };
-        Ok(Ok(Ran {
+        Ok(Ok(FinishedRun {
             workload: workload.name.clone(),
             target: target.clone(),
             setting: job.setting.clone(),
@@ -339,30 +351,30 @@ impl Session<'_> {
     }
 
     /// Whether it ended well, or why not; an error ends the session.
-    fn program(&mut self, words: &[OsString]) -> Outcome<Result<(), String>> {
+    fn program(&mut self, words: &[OsString]) -> SuiteResult<Result<(), String>> {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).current_dir(self.scratch.path());
         let mut said = self.said()?;
         let limit = Duration::from_secs(self.plan.timeout);
-        let how = (Rest::Ends, Heed::Signals);
+        let how = (Background::Ends, SignalPolicy::Signals);
         let progress = &self.progress;
         let ended = self
             .children
             .run(command, &said, limit, how, || progress.tick())?;
         Ok(match ended {
-            End::Exited(status) if status.success() => Ok(()),
-            End::Exited(status) => Err(format!("{status}: {}", last_words(&mut said))),
-            End::TimedOut => Err(format!(
+            ProgramEnd::Exited(status) if status.success() => Ok(()),
+            ProgramEnd::Exited(status) => Err(format!("{status}: {}", last_words(&mut said))),
+            ProgramEnd::TimedOut => Err(format!(
                 "it did not end within {} s and was ended",
                 limit.as_secs()
             )),
-            End::Interrupted => return Err(self.interrupted()),
+            ProgramEnd::Interrupted => return Err(self.interrupted()),
         })
     }
 
-    fn interrupted(&mut self) -> Trouble {
+    fn interrupted(&mut self) -> SuiteError {
         let signal = self.children.signal().unwrap_or(0);
-        Trouble::met(format!(
+        SuiteError::failed(format!(
             "ended by signal {signal}; {} runs are in {}: go on with --resume --out {}",
             self.out.results.runs.len(),
             self.out.path.display(),
@@ -370,12 +382,12 @@ impl Session<'_> {
         ))
     }
 
-    fn failed(&self) -> Outcome<()> {
+    fn failed(&self) -> SuiteResult<()> {
         let failed = &self.out.results.failed;
         let Some(first) = failed.first() else {
             return Ok(());
         };
-        Err(Trouble::met(format!(
+        Err(SuiteError::failed(format!(
             "{} of the settings failed and have no or fewer runs, the first of them {} {} on {}: {}\nTheir commands are in {}; \
              --resume tries them again.",
             failed.len(),
@@ -388,7 +400,7 @@ impl Session<'_> {
     }
 }
 
-enum Done {
+enum JobEnd {
     Well(Cache),
     Badly,
 }

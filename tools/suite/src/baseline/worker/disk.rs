@@ -9,13 +9,13 @@ use rustix::io::Errno;
 
 use super::super::orders;
 use super::{joined, wanted};
-use crate::amount::MB;
 use crate::device;
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 use crate::memory::Buffer;
-use crate::results::Way;
+use crate::pattern::{Origin, PatternGenerator};
+use crate::results::Direction;
+use crate::size::MB;
 use crate::space;
-use crate::trouble::{Doing, Outcome, Trouble};
-use crate::words::{Origin, Pen};
 
 pub struct Disk {
     file: File,
@@ -27,23 +27,23 @@ pub struct Disk {
 
 impl Disk {
     /// What is read later was written by this run, unless only reading was allowed.
-    pub fn open(asked: &orders::Disk) -> Outcome<Disk> {
-        let path = &asked.path;
+    pub fn open(order: &orders::Disk) -> SuiteResult<Disk> {
+        let path = &order.path;
         let kind = std::fs::metadata(path).doing("use", path)?.file_type();
         let file = if kind.is_block_device() {
-            open_device(asked)?
+            open_device(order)?
         } else if kind.is_dir() {
-            if asked.read_only {
-                return Err(Trouble::asked(format!(
+            if order.read_only {
+                return Err(SuiteError::usage(format!(
                     "{} is a directory: its disk cannot be read without writing a file first; give the device, or leave \
                      --read-only out",
                     path.display()
                 )));
             }
-            space::check(path, asked.size)?;
+            space::check(path, order.size)?;
             open_nameless(path)?
         } else {
-            return Err(Trouble::asked(format!(
+            return Err(SuiteError::usage(format!(
                 "{} is neither a block device nor a directory",
                 path.display()
             )));
@@ -51,32 +51,32 @@ impl Disk {
         let disk = Disk {
             file,
             path: path.clone(),
-            record: asked.record,
-            records: asked.size / asked.record,
+            record: order.record,
+            records: order.size / order.record,
         };
-        if !asked.read_only {
+        if !order.read_only {
             disk.fill()?;
         }
         Ok(disk)
     }
 
-    fn fill(&self) -> Outcome<()> {
-        let mut pen = self.pen(0);
+    fn fill(&self) -> SuiteResult<()> {
+        let mut generator = self.generator(0);
         for record in 0..self.records {
             wanted()?;
             let offset = record * self.record;
-            self.write(&mut pen, offset)?;
+            self.write(&mut generator, offset)?;
         }
         self.file.sync_data().doing("sync", &self.path)
     }
 
-    fn pen(&self, stream: u64) -> Pen {
+    fn generator(&self, stream: u64) -> PatternGenerator {
         let origin = Origin {
             file: 0,
             writer: stream,
             pass: 0,
         };
-        Pen::new(
+        PatternGenerator::new(
             u64::from(std::process::id()),
             origin,
             self.record as usize,
@@ -84,71 +84,71 @@ impl Disk {
         )
     }
 
-    fn write(&self, pen: &mut Pen, offset: u64) -> Outcome<()> {
-        let bytes = pen.record(offset, self.record as usize);
+    fn write(&self, generator: &mut PatternGenerator, offset: u64) -> SuiteResult<()> {
+        let bytes = generator.record(offset, self.record as usize);
         self.file
             .write_all_at(bytes, offset)
             .doing("write to", &self.path)
     }
 
     /// One of so many streams, over its part of the disk again and again.
-    fn stream(&self, stream: u64, asked: &orders::Stream) -> Outcome<(u64, f64)> {
-        let streams = u64::from(asked.streams);
+    fn stream(&self, stream: u64, order: &orders::Stream) -> SuiteResult<(u64, f64)> {
+        let streams = u64::from(order.streams);
         let first = self.records * stream / streams;
         let part = (self.records * (stream + 1) / streams - first).max(1);
-        let mut pen = self.pen(stream);
+        let mut generator = self.generator(stream);
         let mut buffer = Buffer::zeroed(self.record as usize);
         let begun = Instant::now();
-        let until = begun + Duration::from_secs_f64(asked.seconds);
+        let until = begun + Duration::from_secs_f64(order.seconds);
         let mut done = 0;
         while Instant::now() < until {
             wanted()?;
             let offset = (first + done % part) * self.record;
-            match asked.way {
-                Way::Write => self.write(&mut pen, offset)?,
-                Way::Read => self
+            match order.way {
+                Direction::Write => self.write(&mut generator, offset)?,
+                Direction::Read => self
                     .file
                     .read_exact_at(&mut buffer, offset)
                     .doing("read", &self.path)?,
             }
             done += 1;
         }
-        if asked.way == Way::Write {
+        if order.way == Direction::Write {
             self.file.sync_data().doing("sync", &self.path)?;
         }
         Ok((done * self.record, begun.elapsed().as_secs_f64()))
     }
 }
 
-fn open_device(asked: &orders::Disk) -> Outcome<File> {
-    let path = &asked.path;
+fn open_device(order: &orders::Disk) -> SuiteResult<File> {
+    let path = &order.path;
     let (size, block) = device::size_and_block(path)?;
-    if asked.size > size {
-        return Err(Trouble::asked(format!(
+    if order.size > size {
+        return Err(SuiteError::usage(format!(
             "{} has {} MB; choose a smaller --disk-size",
             path.display(),
             size >> 20
         )));
     }
-    if !asked.record.is_multiple_of(block) {
-        return Err(Trouble::asked(format!(
+    if !order.record.is_multiple_of(block) {
+        return Err(SuiteError::usage(format!(
             "{} has blocks of {block} bytes: --disk-record must be a multiple of it",
             path.display()
         )));
     }
-    if !asked.i_know && !asked.read_only {
+    if !order.i_know && !order.read_only {
         device::check_free(path)?;
     }
     OpenOptions::new()
         .read(true)
-        .write(!asked.read_only)
+        .write(!order.read_only)
         .custom_flags(libc::O_DIRECT)
         .open(path)
         .doing("open", path)
 }
 
 /// A file that is gone when it is closed, however this process ends.
-fn open_nameless(dir: &Path) -> Outcome<File> {
+fn open_nameless(dir: &Path) -> SuiteResult<File> {
     let path = dir.join(format!("gupfs_baseline_{}", std::process::id()));
     let opened = OpenOptions::new()
         .read(true)
@@ -160,7 +160,7 @@ fn open_nameless(dir: &Path) -> Outcome<File> {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {
             // The name is there although it could not be opened.
             let _ = std::fs::remove_file(&path);
-            return Err(Trouble::asked(format!(
+            return Err(SuiteError::usage(format!(
                 "the file system of {} does not take O_DIRECT, so it would be the cache that is measured; give the disk's \
                  device, or a directory on a local disk",
                 dir.display()
@@ -173,17 +173,17 @@ fn open_nameless(dir: &Path) -> Outcome<File> {
 }
 
 /// MB/s of each of the disks asked for, all at once.
-pub fn stream(disks: &[Disk], asked: &orders::Stream) -> Outcome<Vec<f64>> {
-    let chosen = asked.disks.iter().map(|disk| {
+pub fn stream(disks: &[Disk], order: &orders::Stream) -> SuiteResult<Vec<f64>> {
+    let chosen = order.disks.iter().map(|disk| {
         let disk = disks.get(*disk);
-        disk.ok_or_else(|| Trouble::met("there is no such disk"))
+        disk.ok_or_else(|| SuiteError::failed("there is no such disk"))
     });
-    let chosen = chosen.collect::<Outcome<Vec<_>>>()?;
+    let chosen = chosen.collect::<SuiteResult<Vec<_>>>()?;
     let moved = std::thread::scope(|scope| {
         let threads = chosen
             .iter()
-            .flat_map(|disk| (0..u64::from(asked.streams)).map(move |stream| (disk, stream)));
-        let threads = threads.map(|(disk, stream)| scope.spawn(move || disk.stream(stream, asked)));
+            .flat_map(|disk| (0..u64::from(order.streams)).map(move |stream| (disk, stream)));
+        let threads = threads.map(|(disk, stream)| scope.spawn(move || disk.stream(stream, order)));
         joined(threads.collect())
     })?;
     let of_disk = |streams: &[(u64, f64)]| {
@@ -192,7 +192,7 @@ pub fn stream(disks: &[Disk], asked: &orders::Stream) -> Outcome<Vec<f64>> {
         bytes as f64 / MB / longest
     };
     Ok(moved
-        .chunks(usize::from(asked.streams))
+        .chunks(usize::from(order.streams))
         .map(of_disk)
         .collect())
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::super::orders::{Flow, Link};
 use super::{joined, wanted};
-use crate::amount::MB;
-use crate::chance::Dice;
-use crate::trouble::{Outcome, Trouble};
+use crate::error::{SuiteError, SuiteResult};
+use crate::rng::Rng;
+use crate::size::MB;
 
 /// How long connections may take, and how long a stream may stand still.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,13 +26,13 @@ const UNCOUNTED: f64 = 0.25;
 
 #[derive(Default)]
 pub struct Links {
-    awaited: BTreeMap<usize, JoinHandle<Outcome<Vec<TcpStream>>>>,
+    awaited: BTreeMap<usize, JoinHandle<SuiteResult<Vec<TcpStream>>>>,
     open: BTreeMap<usize, Vec<TcpStream>>,
 }
 
 impl Links {
     /// The port at which the link's connections are taken.
-    pub fn listen(&mut self, link: Link) -> Outcome<u16> {
+    pub fn listen(&mut self, link: Link) -> SuiteResult<u16> {
         let listener = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"));
         let listener = listener.map_err(|error| met("listen", &error))?;
         let port = listener
@@ -47,16 +47,16 @@ impl Links {
         Ok(port.port())
     }
 
-    pub fn accept(&mut self, number: usize) -> Outcome<()> {
+    pub fn accept(&mut self, number: usize) -> SuiteResult<()> {
         let taker = self.awaited.remove(&number);
-        let taker = taker.ok_or_else(|| Trouble::met("nobody listened for this link"))?;
+        let taker = taker.ok_or_else(|| SuiteError::failed("nobody listened for this link"))?;
         let streams = taker.join();
-        let streams = streams.map_err(|_| Trouble::met("a thread panicked"))??;
+        let streams = streams.map_err(|_| SuiteError::failed("a thread panicked"))??;
         self.open.insert(number, streams);
         Ok(())
     }
 
-    pub fn connect(&mut self, link: &Link, to: &str) -> Outcome<()> {
+    pub fn connect(&mut self, link: &Link, to: &str) -> SuiteResult<()> {
         let streams = (0..link.streams).map(|_| reach(to, &link.key));
         let streams: Result<Vec<_>, _> = streams.collect();
         let streams = streams.map_err(|error| met(&format!("connect to {to}"), &error))?;
@@ -65,11 +65,11 @@ impl Links {
     }
 
     /// MB/s of each link that receives, in the order asked for.
-    pub fn flow(&mut self, flow: &Flow) -> Outcome<Vec<f64>> {
+    pub fn flow(&mut self, flow: &Flow) -> SuiteResult<Vec<f64>> {
         let sends = self.of(&flow.sends)?;
         let receives = self.of(&flow.receives)?;
         let mut message = vec![0; flow.message as usize];
-        Dice::new(flow.message).fill(&mut message);
+        Rng::new(flow.message).fill(&mut message);
         let begun = Instant::now();
         let bytes = std::thread::scope(|scope| {
             let message = &message;
@@ -96,20 +96,20 @@ impl Links {
             .collect())
     }
 
-    fn of(&mut self, numbers: &[usize]) -> Outcome<Vec<Vec<TcpStream>>> {
+    fn of(&mut self, numbers: &[usize]) -> SuiteResult<Vec<Vec<TcpStream>>> {
         let streams = |number| {
             let streams = self.open.remove(number);
-            streams.ok_or_else(|| Trouble::met("a link is not connected"))
+            streams.ok_or_else(|| SuiteError::failed("a link is not connected"))
         };
         numbers.iter().map(streams).collect()
     }
 }
 
-fn met(what: &str, error: &std::io::Error) -> Trouble {
-    Trouble::met(format!("cannot {what}: {error}"))
+fn met(what: &str, error: &std::io::Error) -> SuiteError {
+    SuiteError::failed(format!("cannot {what}: {error}"))
 }
 
-fn take(listener: &TcpListener, link: &Link) -> Outcome<Vec<TcpStream>> {
+fn take(listener: &TcpListener, link: &Link) -> SuiteResult<Vec<TcpStream>> {
     let until = Instant::now() + PATIENCE;
     let mut streams = Vec::new();
     while streams.len() < usize::from(link.streams) {
@@ -118,7 +118,7 @@ fn take(listener: &TcpListener, link: &Link) -> Outcome<Vec<TcpStream>> {
             Ok((stream, _)) => streams.extend(welcome(stream, &link.key)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 if Instant::now() >= until {
-                    return Err(Trouble::met(format!(
+                    return Err(SuiteError::failed(format!(
                         "{} of {} connections came within {} s: does a firewall keep them away?",
                         streams.len(),
                         link.streams,
@@ -157,7 +157,7 @@ fn reach(to: &str, key: &str) -> std::io::Result<TcpStream> {
 }
 
 /// Sends somewhat longer than is counted: the other side may have begun a little later.
-fn send(mut stream: &TcpStream, message: &[u8], begun: Instant, seconds: f64) -> Outcome<u64> {
+fn send(mut stream: &TcpStream, message: &[u8], begun: Instant, seconds: f64) -> SuiteResult<u64> {
     let until = begun + Duration::from_secs_f64(seconds * (1.0 + UNCOUNTED));
     let sent = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| {
         while Instant::now() < until && wanted().is_ok() {
@@ -169,7 +169,7 @@ fn send(mut stream: &TcpStream, message: &[u8], begun: Instant, seconds: f64) ->
         .map_err(|error| met("send", &stalled(error)))
 }
 
-fn receive(mut stream: &TcpStream, begun: Instant, seconds: f64) -> Outcome<u64> {
+fn receive(mut stream: &TcpStream, begun: Instant, seconds: f64) -> SuiteResult<u64> {
     let from = begun + Duration::from_secs_f64(seconds * UNCOUNTED);
     let until = begun + Duration::from_secs_f64(seconds);
     let mut buffer = vec![0; RECEIVED];

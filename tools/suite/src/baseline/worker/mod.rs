@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use super::orders::{Answer, Order, receive, send};
+use crate::error::{SuiteError, SuiteResult};
 use crate::signals;
-use crate::trouble::{Outcome, Trouble};
 
 /// Who gave the orders is gone: whatever runs shall end.
 static CALLED_OFF: AtomicBool = AtomicBool::new(false);
 
 /// An error if nobody waits for the work any more.
-fn wanted() -> Outcome<()> {
+fn wanted() -> SuiteResult<()> {
     match CALLED_OFF.load(Ordering::Relaxed) {
-        true => Err(Trouble::met("the run was called off")),
+        true => Err(SuiteError::failed("the run was called off")),
         false => Ok(()),
     }
 }
@@ -28,16 +28,16 @@ fn wanted() -> Outcome<()> {
 struct Worker {
     links: links::Links,
     disks: Vec<disk::Disk>,
-    ground: Option<Ground>,
+    directory: Option<WorkDirectory>,
 }
 
 /// A directory of a run; removed when it is dropped, by whoever made it.
-struct Ground {
+struct WorkDirectory {
     dir: PathBuf,
     made: bool,
 }
 
-impl Drop for Ground {
+impl Drop for WorkDirectory {
     fn drop(&mut self) {
         if self.made
             && let Err(error) = std::fs::remove_dir_all(&self.dir)
@@ -49,7 +49,7 @@ impl Drop for Ground {
 
 /// Takes orders from standard input. Signals are for who gives them: without that one the input ends.
 pub fn serve() -> io::Result<()> {
-    signals::on_ending(|_| ());
+    signals::on_termination(|_| ());
     let mut out = io::stdout();
     send(&mut out, &Answer::Hello(env!("CARGO_PKG_VERSION").into()))?;
     let (sender, orders) = channel();
@@ -80,29 +80,33 @@ pub fn serve() -> io::Result<()> {
 }
 
 impl Worker {
-    fn obey(&mut self, order: Order) -> Outcome<Answer> {
+    fn obey(&mut self, order: Order) -> SuiteResult<Answer> {
         wanted()?;
         match order {
             Order::Listen(link) => self.links.listen(link).map(Answer::Port),
             Order::Connect(link, to) => self.links.connect(&link, &to).map(done),
             Order::Accept(link) => self.links.accept(link).map(done),
             Order::Flow(flow) => self.links.flow(&flow).map(Answer::Rates),
-            Order::Open(asked) => {
-                self.disks = asked.iter().map(disk::Disk::open).collect::<Outcome<_>>()?;
+            Order::Open(order) => {
+                self.disks = order
+                    .iter()
+                    .map(disk::Disk::open)
+                    .collect::<SuiteResult<_>>()?;
                 Ok(Answer::Done)
             }
-            Order::Stream(asked) => disk::stream(&self.disks, &asked).map(Answer::Rates),
-            Order::Enter(asked) => {
-                self.ground = Some(files::enter(&asked)?);
+            Order::Stream(order) => disk::stream(&self.disks, &order).map(Answer::Rates),
+            Order::Enter(order) => {
+                self.directory = Some(files::enter(&order)?);
                 Ok(Answer::Done)
             }
-            Order::Files(asked) => {
-                let ground = self.ground.as_ref();
-                let ground = ground.ok_or_else(|| Trouble::met("no directory was entered"))?;
-                files::work(&ground.dir, &asked).map(Answer::Parts)
+            Order::Files(order) => {
+                let directory = self.directory.as_ref();
+                let directory =
+                    directory.ok_or_else(|| SuiteError::failed("no directory was entered"))?;
+                files::work(&directory.dir, &order).map(Answer::Parts)
             }
             Order::Leave => {
-                self.ground = None;
+                self.directory = None;
                 Ok(Answer::Done)
             }
         }
@@ -114,10 +118,12 @@ fn done((): ()) -> Answer {
 }
 
 /// What threads came back with; a panic among them is trouble.
-fn joined<T>(threads: Vec<std::thread::ScopedJoinHandle<'_, Outcome<T>>>) -> Outcome<Vec<T>> {
+fn joined<T>(
+    threads: Vec<std::thread::ScopedJoinHandle<'_, SuiteResult<T>>>,
+) -> SuiteResult<Vec<T>> {
     // All are waited for before the first trouble is told.
     let all: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
     all.into_iter()
-        .map(|came| came.unwrap_or_else(|_| Err(Trouble::met("a thread panicked"))))
+        .map(|came| came.unwrap_or_else(|_| Err(SuiteError::failed("a thread panicked"))))
         .collect()
 }

@@ -4,17 +4,17 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{CALL_MAX, Size, parse_positive};
+use crate::workload::usage_error;
 
 /// Speed as the file system fills and fragments: at each level files are removed and written anew, then large ones are measured
 #[derive(Args, Clone, Debug)]
 pub struct Aging {
     /// What is filled: bytes, or a share of the free space such as 90%
     #[arg(long, value_name = "SIZE|N%", default_value = "512M")]
-    pub room: Room,
+    pub room: FillLimit,
     /// Levels to fill to, in percent of the room
     #[arg(short, long, value_name = "N,…", value_delimiter = ',', default_value = "25,50,75,90",
           value_parser = clap::value_parser!(u8).range(1..=100))]
@@ -44,24 +44,24 @@ pub struct Aging {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Room {
+pub enum FillLimit {
     Bytes(u64),
     /// Of what is free.
     Percent(u8),
 }
 
-impl FromStr for Room {
+impl FromStr for FillLimit {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Room, String> {
+    fn from_str(text: &str) -> Result<FillLimit, String> {
         match text.strip_suffix('%').map(str::parse) {
-            Some(Ok(percent @ 1..=100)) => Ok(Room::Percent(percent)),
+            Some(Ok(percent @ 1..=100)) => Ok(FillLimit::Percent(percent)),
             Some(_) => Err("write 1% to 100% of the free space, or a size".into()),
-            None => parse_positive(text).map(|size| Room::Bytes(size.0)),
+            None => parse_positive(text).map(|size| FillLimit::Bytes(size.0)),
         }
     }
 }
@@ -73,18 +73,20 @@ impl Aging {
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if !self.levels.is_sorted_by(|a, b| a < b) {
-            return refuse("-l must grow: a file system that is filled is not emptied in between");
+            return usage_error(
+                "-l must grow: a file system that is filled is not emptied in between",
+            );
         }
         if !(self.churn >= 0.0 && self.churn <= 1e4) {
-            return refuse("--churn takes a number of times, 0 or more");
+            return usage_error("--churn takes a number of times, 0 or more");
         }
         if self.least > self.most {
-            return refuse("sizes must not shrink from --least to --most");
+            return usage_error("sizes must not shrink from --least to --most");
         }
         if self.record.0 > CALL_MAX.min(self.size.0) {
-            return refuse(format!(
+            return usage_error(format!(
                 "-b {} is more than the file of -f {} has, or than one system call moves (1G)",
                 self.record, self.size
             ));

@@ -5,8 +5,8 @@
 //! Enter  at [`Aging`].
 
 mod args;
-mod plot;
 mod report;
 mod run;
+mod worker_files;
 
 pub use args::Aging;

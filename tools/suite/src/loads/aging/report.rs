@@ -5,10 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::args::Aging;
-use crate::amount::{MB, Size};
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency;
 use crate::results::spread::{self, Ratio, Verdict};
+use crate::size::{MB, Size};
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -64,22 +64,22 @@ fn median(steps: &[Step]) -> Option<f64> {
 }
 
 impl Report {
-    pub fn new(asked: &Aging, room: u64) -> Report {
+    pub fn new(args: &Aging, room: u64) -> Report {
         Report {
             room_bytes: room,
-            churn: asked.churn,
-            least_bytes: asked.least.0,
-            most_bytes: asked.most.0,
-            workers: asked.workers,
-            file_bytes: asked.size.0,
-            record_bytes: asked.record.0,
-            seed: asked.seed,
+            churn: args.churn,
+            least_bytes: args.least.0,
+            most_bytes: args.most.0,
+            workers: args.workers,
+            file_bytes: args.size.0,
+            record_bytes: args.record.0,
+            seed: args.seed,
             levels: Vec::new(),
         }
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "aging";
 
     fn figures(&self) -> Vec<Figure> {

@@ -4,10 +4,10 @@ use clap::{Args, ValueEnum};
 
 use super::pattern::{App, Scale};
 use super::{btio, checkpoint, flash, nwchem, training};
-use crate::amount::{Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{Size, parse_positive};
+use crate::workload::usage_error;
 
 /// The I/O of applications: checkpoint and restart, NWChem's three modes, training, BT-IO and FLASH
 #[derive(Args, Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Apps {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -88,17 +88,17 @@ impl Apps {
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if self.patterns.contains(&Pattern::Btio)
             && btio::square(usize::from(self.workers)).is_none()
         {
-            return refuse(format!(
+            return usage_error(format!(
                 "btio divides a cube among a square of workers: -n {} is none; 1, 4, 9, 16, … are",
                 self.workers
             ));
         }
         if self.each.0 > EACH_MAX {
-            return refuse(format!("-f {} is more than any file system has", self.each));
+            return usage_error(format!("-f {} is more than any file system has", self.each));
         }
         Ok(())
     }

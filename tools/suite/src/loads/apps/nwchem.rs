@@ -1,7 +1,7 @@
 //! NWChem's three modes of I/O, as its library ChemIO has them: exclusive access files, shared files, disk resident arrays.
 
 use super::pattern::{App, Piece, Scale, in_order};
-use crate::chance::{Dice, mix_all};
+use crate::rng::{Rng, mix_all};
 
 /// One buffer of integrals.
 const RECORD: u64 = 64 << 10;
@@ -31,9 +31,9 @@ pub fn shared(scale: Scale) -> App {
     });
     for round in 0..scale.rounds {
         app = app.reads("SF_Read", 0, move |worker| {
-            let mut dice = Dice::new(mix_all(&[scale.seed, round, worker as u64]));
+            let mut rng = Rng::new(mix_all(&[scale.seed, round, worker as u64]));
             let all = records * scale.workers as u64;
-            (0..records).map(|_| piece(dice.below(all))).collect()
+            (0..records).map(|_| piece(rng.below(all))).collect()
         });
     }
     app

@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::args::Apps;
-use crate::amount::MB;
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency;
+use crate::size::MB;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -16,12 +16,12 @@ pub struct Report {
     pub bytes_each: u64,
     pub sync: bool,
     pub seed: u64,
-    pub tests: Vec<Tested>,
+    pub tests: Vec<TestResult>,
 }
 
 /// One phase.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Tested {
+pub struct TestResult {
     pub pattern: String,
     pub phase: String,
     pub round: usize,
@@ -31,9 +31,9 @@ pub struct Tested {
     pub step: Step,
 }
 
-impl Tested {
-    pub fn new(pattern: &str, phase: &str, round: usize, step: Step) -> Tested {
-        Tested {
+impl TestResult {
+    pub fn new(pattern: &str, phase: &str, round: usize, step: Step) -> TestResult {
+        TestResult {
             pattern: pattern.into(),
             phase: phase.into(),
             round,
@@ -49,18 +49,18 @@ impl Tested {
 }
 
 impl Report {
-    pub fn new(asked: &Apps) -> Report {
+    pub fn new(args: &Apps) -> Report {
         Report {
-            workers: asked.workers,
-            bytes_each: asked.each.0,
-            sync: asked.sync,
-            seed: asked.seed,
+            workers: args.workers,
+            bytes_each: args.each.0,
+            sync: args.sync,
+            seed: args.seed,
             tests: Vec::new(),
         }
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "apps";
 
     fn figures(&self) -> Vec<Figure> {

@@ -7,80 +7,80 @@ use std::os::unix::fs::FileExt;
 
 use super::args::Apps;
 use super::pattern::{App, Phase, Piece};
-use super::report::{Report, Tested};
-use crate::ground::Ground;
-use crate::halt::Halt;
+use super::report::{Report, TestResult};
+use crate::error::{ErrorContext, SuiteResult};
 use crate::latency::Laps;
 use crate::memory::Buffer;
 use crate::output::Destination;
+use crate::pattern::{Origin, PatternChecker, PatternGenerator};
 use crate::procs::Procs;
+use crate::run_directory::RunDirectory;
 use crate::step::{self, Step, Work};
-use crate::team;
-use crate::trouble::{Doing, Outcome};
-use crate::words::{Judge, Origin, Pen};
+use crate::stop_flag::StopFlag;
+use crate::threads;
 use crate::workload::Workload;
 
 impl Workload for Apps {
     type Report = Report;
 
     fn np(&self) -> Option<usize> {
-        self.setting.np
+        self.common.np
     }
 
     fn default_np(&self) -> usize {
         usize::from(self.workers)
     }
 
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> SuiteResult<()> {
         self.check_flags()
     }
 
     fn destination(&self) -> Destination<'_> {
-        self.setting.destination()
+        self.common.destination()
     }
 
-    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+    fn run(&self, procs: &mut Procs) -> SuiteResult<Option<Report>> {
         run(self, procs).map(Some)
     }
 }
 
-fn run(asked: &Apps, procs: &mut Procs) -> Outcome<Report> {
-    let ground = Ground::make(procs, "apps", &asked.setting, asked.room())?;
-    let mut report = Report::new(asked);
-    for app in asked.apps() {
+fn run(args: &Apps, procs: &mut Procs) -> SuiteResult<Report> {
+    let run_dir = RunDirectory::make(procs, "apps", &args.common, args.room())?;
+    let mut report = Report::new(args);
+    for app in args.apps() {
         for (index, phase) in app.phases.iter().enumerate() {
-            let on = On {
-                asked,
-                ground: &ground,
+            let test_run = PhaseRun {
+                args,
+                run_dir: &run_dir,
                 phase,
             };
             let before = &app.phases[..index];
             let round = 1 + before.iter().filter(|each| each.name == phase.name).count();
-            let step = on.take(procs)?;
-            let tested = |step| Tested::new(app.name, phase.name, round, step);
+            let step = test_run.take(procs)?;
+            let tested = |step| TestResult::new(app.name, phase.name, round, step);
             report.tests.extend(step.map(tested));
-            if phase.writes && asked.setting.check {
-                let mine = step::dealt(procs, usize::from(asked.workers));
-                team::apart(procs, |halt| on.check(mine, halt))?;
+            if phase.writes && args.common.check {
+                let mine = step::workers_here(procs, usize::from(args.workers));
+                threads::run_untimed(procs, |halt| test_run.check(mine, halt))?;
             }
         }
-        procs.lead(|| clear(&app, &ground, asked.setting.keep))?;
+        procs.on_rank_0(|| clear(&app, &run_dir, args.common.keep))?;
     }
-    ground.end(procs, asked.setting.keep)?;
+    run_dir.end(procs, args.common.keep)?;
     Ok(report)
 }
 
 /// The next pattern has files of the same names.
-fn clear(app: &App, ground: &Ground, keep: bool) -> Outcome<()> {
-    let listed = std::fs::read_dir(ground.dir()).doing("list", ground.dir())?;
+fn clear(app: &App, run_dir: &RunDirectory, keep: bool) -> SuiteResult<()> {
+    let listed = std::fs::read_dir(run_dir.dir()).doing("list", run_dir.dir())?;
     let listed: Vec<_> = listed
         .collect::<Result<_, _>>()
-        .doing("list", ground.dir())?;
+        .doing("list", run_dir.dir())?;
     for entry in listed {
         let (path, name) = (entry.path(), entry.file_name());
         match name.to_string_lossy().strip_prefix("file") {
             Some(number) if keep => {
-                let kept = ground.dir().join(format!("{}_{number}", app.name));
+                let kept = run_dir.dir().join(format!("{}_{number}", app.name));
                 std::fs::rename(&path, kept).doing("rename", &path)?;
             }
             Some(_) => std::fs::remove_file(&path).doing("remove", &path)?,
@@ -92,25 +92,25 @@ fn clear(app: &App, ground: &Ground, keep: bool) -> Outcome<()> {
 }
 
 /// One phase, in one process.
-struct On<'a> {
-    asked: &'a Apps,
-    ground: &'a Ground,
+struct PhaseRun<'a> {
+    args: &'a Apps,
+    run_dir: &'a RunDirectory,
     phase: &'a Phase,
 }
 
 /// What a worker has in its hands.
-struct Hands {
+struct PhaseWorker {
     pieces: Vec<Piece>,
-    pen: Pen,
+    generator: PatternGenerator,
     buffer: Buffer,
-    judge: Judge,
+    checker: PatternChecker,
     open: BTreeMap<usize, File>,
 }
 
-impl On<'_> {
-    fn take(&self, procs: &mut Procs) -> Outcome<Option<Step>> {
-        let workers = usize::from(self.asked.workers);
-        step::take(
+impl PhaseRun<'_> {
+    fn take(&self, procs: &mut Procs) -> SuiteResult<Option<Step>> {
+        let workers = usize::from(self.args.workers);
+        step::run(
             procs,
             workers,
             |worker| Ok(self.hands(worker)),
@@ -121,7 +121,7 @@ impl On<'_> {
         )
     }
 
-    fn hands(&self, worker: usize) -> Hands {
+    fn hands(&self, worker: usize) -> PhaseWorker {
         let pieces = (self.phase.pieces)(worker);
         let longest = pieces.iter().map(|piece| piece.length).max().unwrap_or(0) as usize;
         let origin = self.origin(&pieces[0]);
@@ -131,10 +131,15 @@ impl On<'_> {
         } else {
             (0, longest)
         };
-        Hands {
-            pen: Pen::new(self.ground.run, origin, to_write, self.asked.setting.check),
+        PhaseWorker {
+            generator: PatternGenerator::new(
+                self.run_dir.run,
+                origin,
+                to_write,
+                self.args.common.check,
+            ),
             buffer: Buffer::zeroed(to_read),
-            judge: self.judge(origin),
+            checker: self.checker(origin),
             open: BTreeMap::new(),
             pieces,
         }
@@ -149,9 +154,9 @@ impl On<'_> {
     }
 
     /// For saying whose wrong data are: all workers in this pass and the one before, in the file of the first piece.
-    fn judge(&self, first: Origin) -> Judge {
+    fn checker(&self, first: Origin) -> PatternChecker {
         let passes = first.pass.saturating_sub(1)..=first.pass;
-        let workers = u64::from(self.asked.workers);
+        let workers = u64::from(self.args.workers);
         let origins = passes.flat_map(|pass| {
             (0..workers).map(move |writer| Origin {
                 writer,
@@ -159,11 +164,11 @@ impl On<'_> {
                 ..first
             })
         });
-        Judge::new(self.ground.run, origins.collect())
+        PatternChecker::new(self.run_dir.run, origins.collect())
     }
 
-    fn open(&self, file: usize) -> Outcome<File> {
-        let path = self.ground.file(file);
+    fn open(&self, file: usize) -> SuiteResult<File> {
+        let path = self.run_dir.file(file);
         let writes = self.phase.writes;
         let mut options = File::options();
         options
@@ -174,15 +179,15 @@ impl On<'_> {
         options.open(&path).doing("open", &path)
     }
 
-    fn write(&self, mut hands: Hands, halt: &Halt) -> Outcome<Work> {
+    fn write(&self, mut hands: PhaseWorker, halt: &StopFlag) -> SuiteResult<Work> {
         let (mut laps, mut bytes) = (Laps::start(halt), 0);
         for piece in &hands.pieces {
-            let path = self.ground.file(piece.file);
-            if self.asked.setting.check {
-                hands.pen.turn_to(self.origin(piece));
+            let path = self.run_dir.file(piece.file);
+            if self.args.common.check {
+                hands.generator.turn_to(self.origin(piece));
             }
             let file = self.file(&mut hands.open, piece)?;
-            let record = hands.pen.record(piece.offset, piece.length as usize);
+            let record = hands.generator.record(piece.offset, piece.length as usize);
             file.write_all_at(record, piece.offset)
                 .doing("write", &path)?;
             if self.phase.whole_files {
@@ -199,17 +204,17 @@ impl On<'_> {
         })
     }
 
-    fn read(&self, mut hands: Hands, halt: &Halt) -> Outcome<Work> {
+    fn read(&self, mut hands: PhaseWorker, halt: &StopFlag) -> SuiteResult<Work> {
         let (mut laps, mut bytes) = (Laps::start(halt), 0);
         for piece in &hands.pieces {
-            let path = self.ground.file(piece.file);
+            let path = self.run_dir.file(piece.file);
             let file = self.file(&mut hands.open, piece)?;
             let found = &mut hands.buffer[..piece.length as usize];
             file.read_exact_at(found, piece.offset)
                 .doing("read", &path)?;
-            if self.asked.setting.check {
+            if self.args.common.check {
                 let due = self.origin(piece);
-                hands.judge.compare(&path, piece.offset, found, due)?;
+                hands.checker.compare(&path, piece.offset, found, due)?;
             }
             if self.phase.whole_files {
                 hands.open.clear();
@@ -225,36 +230,40 @@ impl On<'_> {
     }
 
     /// The piece's file, open.
-    fn file<'o>(&self, open: &'o mut BTreeMap<usize, File>, piece: &Piece) -> Outcome<&'o File> {
+    fn file<'o>(
+        &self,
+        open: &'o mut BTreeMap<usize, File>,
+        piece: &Piece,
+    ) -> SuiteResult<&'o File> {
         match open.entry(piece.file) {
             Entry::Occupied(there) => Ok(there.into_mut()),
             Entry::Vacant(empty) => Ok(empty.insert(self.open(piece.file)?)),
         }
     }
 
-    fn close(&self, open: &mut BTreeMap<usize, File>) -> Outcome<()> {
+    fn close(&self, open: &mut BTreeMap<usize, File>) -> SuiteResult<()> {
         for (number, file) in std::mem::take(open) {
-            if self.asked.sync {
-                file.sync_all().doing("sync", &self.ground.file(number))?;
+            if self.args.sync {
+                file.sync_all().doing("sync", &self.run_dir.file(number))?;
             }
         }
         Ok(())
     }
 
     /// Each process reads what the next worker has written.
-    fn check(&self, mine: impl Iterator<Item = usize>, halt: &Halt) -> Outcome<()> {
-        let workers = usize::from(self.asked.workers);
+    fn check(&self, mine: impl Iterator<Item = usize>, halt: &StopFlag) -> SuiteResult<()> {
+        let workers = usize::from(self.args.workers);
         for worker in mine {
             let mut buffer = Vec::new();
             let pieces = (self.phase.pieces)((worker + 1) % workers);
-            let mut judge = self.judge(self.origin(&pieces[0]));
+            let mut checker = self.checker(self.origin(&pieces[0]));
             for piece in pieces {
-                let path = self.ground.file(piece.file);
+                let path = self.run_dir.file(piece.file);
                 let file = File::open(&path).doing("open", &path)?;
                 buffer.resize(piece.length as usize, 0);
                 file.read_exact_at(&mut buffer, piece.offset)
                     .doing("read", &path)?;
-                judge.compare(&path, piece.offset, &buffer, self.origin(&piece))?;
+                checker.compare(&path, piece.offset, &buffer, self.origin(&piece))?;
                 halt.check()?;
             }
         }

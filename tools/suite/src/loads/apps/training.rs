@@ -1,7 +1,7 @@
 //! Training: many small files, read whole and each once an epoch, in an order that chance makes new for every epoch.
 
 use super::pattern::{App, Piece, Scale};
-use crate::chance::{Dice, mix_all};
+use crate::rng::{Rng, mix_all};
 
 /// Sizes of samples: as many between 8 and 16 KB as between 128 and 256 KB.
 const LEAST: u64 = 8 << 10;
@@ -9,12 +9,12 @@ const DOUBLINGS: u64 = 5;
 
 /// The samples: as many as fit, and at least one for each worker.
 fn samples(scale: Scale) -> Vec<u64> {
-    let mut dice = Dice::new(mix_all(&[scale.seed, 17]));
+    let mut rng = Rng::new(mix_all(&[scale.seed, 17]));
     let mut left = scale.each * scale.workers as u64;
     let mut sizes = Vec::new();
     loop {
-        let least = LEAST << dice.below(DOUBLINGS);
-        let size = least + dice.below(least);
+        let least = LEAST << rng.below(DOUBLINGS);
+        let size = least + rng.below(least);
         if size > left && sizes.len() >= scale.workers {
             return sizes;
         }
@@ -26,9 +26,9 @@ fn samples(scale: Scale) -> Vec<u64> {
 /// What a worker reads in an epoch: its part of all samples, shuffled.
 fn epoch(samples: usize, scale: Scale, round: u64, worker: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..samples).collect();
-    let mut dice = Dice::new(mix_all(&[scale.seed, 18, round]));
+    let mut rng = Rng::new(mix_all(&[scale.seed, 18, round]));
     for last in (1..samples).rev() {
-        order.swap(last, dice.below(last as u64 + 1) as usize);
+        order.swap(last, rng.below(last as u64 + 1) as usize);
     }
     order
         .into_iter()

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{CALL_MAX, Size, parse_positive};
+use crate::workload::usage_error;
 
 /// One file: written and read byte by byte and in chunks, rewritten, and sought in by several processes; with CPU times
 #[derive(Args, Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Bonnie {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 impl Bonnie {
@@ -39,15 +39,15 @@ impl Bonnie {
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if self.chunk.0 > self.size.0.min(CALL_MAX) {
-            return refuse(format!(
+            return usage_error(format!(
                 "-b {} is more than the file of -f {} has, or than one system call moves (1G)",
                 self.chunk, self.size
             ));
         }
         if self.chunk.0 < 8 {
-            return refuse("-b must be 8 or more: the rewriting changes a word of each chunk");
+            return usage_error("-b must be 8 or more: the rewriting changes a word of each chunk");
         }
         Ok(())
     }

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::args::Bonnie;
 use super::tests::Test;
-use crate::amount::Size;
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency;
+use crate::size::Size;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -19,11 +19,11 @@ pub struct Report {
     pub seeks_each: u64,
     pub sync: bool,
     pub seed: u64,
-    pub tests: Vec<Tested>,
+    pub tests: Vec<TestResult>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Tested {
+pub struct TestResult {
     pub name: String,
     /// MB/s, or seeks a second.
     pub rate: f64,
@@ -34,13 +34,13 @@ pub struct Tested {
     pub step: Step,
 }
 
-impl Tested {
-    pub fn new(test: Test, cpu_seconds: f64, step: Step) -> Tested {
+impl TestResult {
+    pub fn new(test: Test, cpu_seconds: f64, step: Step) -> TestResult {
         let (rate, unit) = match test {
             Test::Seeks => (step.operations_rate(), "op/s"),
             _ => (step.rate(), "MB/s"),
         };
-        Tested {
+        TestResult {
             name: test.name().into(),
             rate,
             unit: unit.into(),
@@ -51,24 +51,24 @@ impl Tested {
 }
 
 impl Report {
-    pub fn new(asked: &Bonnie) -> Report {
+    pub fn new(args: &Bonnie) -> Report {
         Report {
-            file_bytes: asked.size.0,
-            chunk_bytes: asked.chunk.0,
-            seekers: asked.seekers,
-            seeks_each: asked.seeks,
-            sync: asked.sync,
-            seed: asked.seed,
+            file_bytes: args.size.0,
+            chunk_bytes: args.chunk.0,
+            seekers: args.seekers,
+            seeks_each: args.seeks,
+            sync: args.sync,
+            seed: args.seed,
             tests: Vec::new(),
         }
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "bonnie";
 
     fn figures(&self) -> Vec<Figure> {
-        let rate = |test: &Tested| {
+        let rate = |test: &TestResult| {
             let parts = test.step.parts.iter();
             let each = parts.map(|part| match &*test.unit {
                 "op/s" => part.operations_rate(),

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{CALL_MAX, Size, parse_positive};
+use crate::workload::usage_error;
 
 /// A data buffer: writers leave files, readers read and remove each; influx and outflux in balance
 #[derive(Args, Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct Daq {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     pub ahead: u16,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 impl Daq {
@@ -52,15 +52,15 @@ impl Daq {
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if !(self.seconds > 0.0 && self.seconds <= 1e6) {
-            return refuse("-t takes a number of seconds above 0");
+            return usage_error("-t takes a number of seconds above 0");
         }
         if self.influx.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
-            return refuse("--influx takes a number of MB/s above 0");
+            return usage_error("--influx takes a number of MB/s above 0");
         }
         if self.record.0 > CALL_MAX {
-            return refuse(format!(
+            return usage_error(format!(
                 "-b {} is more than one system call moves: at most 1G",
                 self.record
             ));

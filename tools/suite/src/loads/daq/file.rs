@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::args::Daq;
-use crate::ground::Ground;
-use crate::words::Origin;
+use crate::pattern::Origin;
+use crate::run_directory::RunDirectory;
 
 /// One file: the writer's so-manieth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub struct DaqFile {
 impl DaqFile {
     /// The files that a reader takes, in order: all of all writers are dealt to the readers in turn, so that each file has one
     /// reader whatever the numbers of both.
-    pub fn of_reader(asked: &Daq, reader: usize) -> impl Iterator<Item = DaqFile> {
-        let writers = u64::from(asked.writers);
-        let dealt = (reader as u64..).step_by(usize::from(asked.readers));
+    pub fn of_reader(args: &Daq, reader: usize) -> impl Iterator<Item = DaqFile> {
+        let writers = u64::from(args.writers);
+        let dealt = (reader as u64..).step_by(usize::from(args.readers));
         dealt.map(move |turn| DaqFile {
             writer: turn % writers,
             number: turn / writers,
@@ -26,15 +26,15 @@ impl DaqFile {
     }
 
     /// Its name while it is written.
-    pub fn part(self, ground: &Ground) -> PathBuf {
-        ground
+    pub fn part(self, run_dir: &RunDirectory) -> PathBuf {
+        run_dir
             .dir()
             .join(format!("w{}.{}.part", self.writer, self.number))
     }
 
     /// Its name when it waits to be read.
-    pub fn whole(self, ground: &Ground) -> PathBuf {
-        ground
+    pub fn whole(self, run_dir: &RunDirectory) -> PathBuf {
+        run_dir
             .dir()
             .join(format!("w{}.{}", self.writer, self.number))
     }
@@ -64,10 +64,10 @@ mod tests {
     fn every_file_has_one_reader() {
         for (writers, readers) in [(1, 1), (3, 3), (4, 2), (2, 5), (3, 2)] {
             let flags = format!("daq -w {writers} -r {readers}");
-            let asked = Line::try_parse_from(flags.split_whitespace()).unwrap().daq;
+            let args = Line::try_parse_from(flags.split_whitespace()).unwrap().daq;
             let mut seen = Vec::new();
             for reader in 0..readers {
-                let first = DaqFile::of_reader(&asked, reader).take_while(|each| each.number < 10);
+                let first = DaqFile::of_reader(&args, reader).take_while(|each| each.number < 10);
                 seen.extend(first.map(|each| (each.number, each.writer)));
             }
             seen.sort();

@@ -6,37 +6,37 @@ use std::io::{ErrorKind, Read};
 use super::args::Daq;
 use super::file::DaqFile;
 use super::tally::Tally;
-use crate::ground::Ground;
-use crate::halt::Halt;
+use crate::error::{ErrorContext, SuiteResult};
 use crate::memory::Buffer;
+use crate::pattern::PatternChecker;
+use crate::run_directory::RunDirectory;
 use crate::step::Work;
-use crate::trouble::{Doing, Outcome};
-use crate::words::Judge;
+use crate::stop_flag::StopFlag;
 
 /// After so many looks for a file in vain, a reader looks whether the directory is there at all.
 const LOOKS: u32 = 50;
 
 pub struct Reader<'a> {
-    asked: &'a Daq,
-    ground: &'a Ground,
+    args: &'a Daq,
+    run_dir: &'a RunDirectory,
     reader: usize,
     buffer: Buffer,
 }
 
 impl Reader<'_> {
-    pub fn new<'a>(asked: &'a Daq, ground: &'a Ground, reader: usize) -> Reader<'a> {
+    pub fn new<'a>(args: &'a Daq, run_dir: &'a RunDirectory, reader: usize) -> Reader<'a> {
         Reader {
-            asked,
-            ground,
+            args,
+            run_dir,
             reader,
-            buffer: Buffer::zeroed(asked.record.0.min(asked.size.0) as usize),
+            buffer: Buffer::zeroed(args.record.0.min(args.size.0) as usize),
         }
     }
 
-    pub fn run(mut self, halt: &Halt) -> Outcome<Work> {
-        let mut tally = Tally::start(self.asked, halt);
-        for file in DaqFile::of_reader(self.asked, self.reader) {
-            let path = file.whole(self.ground);
+    pub fn run(mut self, halt: &StopFlag) -> SuiteResult<Work> {
+        let mut tally = Tally::start(self.args, halt);
+        for file in DaqFile::of_reader(self.args, self.reader) {
+            let path = file.whole(self.run_dir);
             let (mut opened, mut looks) = (None, 0u32);
             let waiting = || match File::open(&path) {
                 Ok(file) => {
@@ -47,10 +47,10 @@ impl Reader<'_> {
                     looks += 1;
                     match looks.is_multiple_of(LOOKS) {
                         true => self
-                            .ground
+                            .run_dir
                             .dir()
                             .metadata()
-                            .doing("find", self.ground.dir())
+                            .doing("find", self.run_dir.dir())
                             .map(|_| false),
                         false => Ok(false),
                     }
@@ -70,19 +70,19 @@ impl Reader<'_> {
     }
 
     /// Whether the file was read whole, and removed, before all was over.
-    fn read(&mut self, file: DaqFile, mut from: File, tally: &mut Tally) -> Outcome<bool> {
-        let path = file.whole(self.ground);
-        let mut judge = Judge::new(self.ground.run, self.neighbours(file));
+    fn read(&mut self, file: DaqFile, mut from: File, tally: &mut Tally) -> SuiteResult<bool> {
+        let path = file.whole(self.run_dir);
+        let mut checker = PatternChecker::new(self.run_dir.run, self.neighbours(file));
         let mut offset = 0;
-        while offset < self.asked.size.0 {
+        while offset < self.args.size.0 {
             if tally.over() {
                 return Ok(false);
             }
-            let length = self.asked.record.0.min(self.asked.size.0 - offset);
+            let length = self.args.record.0.min(self.args.size.0 - offset);
             let found = &mut self.buffer[..length as usize];
             from.read_exact(found).doing("read", &path)?;
-            if self.asked.setting.check {
-                judge.compare(&path, offset, found, file.origin())?;
+            if self.args.common.check {
+                checker.compare(&path, offset, found, file.origin())?;
             }
             tally.count(length)?;
             offset += length;
@@ -93,8 +93,8 @@ impl Reader<'_> {
     }
 
     /// Files that wrong data may be of: those of the other writers, and the one before.
-    fn neighbours(&self, file: DaqFile) -> Vec<crate::words::Origin> {
-        let others = (0..u64::from(self.asked.writers)).map(|writer| DaqFile { writer, ..file });
+    fn neighbours(&self, file: DaqFile) -> Vec<crate::pattern::Origin> {
+        let others = (0..u64::from(self.args.writers)).map(|writer| DaqFile { writer, ..file });
         let before = file.number.checked_sub(1);
         let before = before.map(|number| DaqFile { number, ..file });
         others.chain(before).map(DaqFile::origin).collect()

@@ -5,10 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::args::Daq;
-use crate::amount::{MB, Size};
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency::{self, Latencies};
-use crate::step::{Part, Step};
+use crate::size::{MB, Size};
+use crate::step::{Step, WorkerResult};
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Report {
@@ -19,8 +19,8 @@ pub struct Report {
     pub moderated_to: Option<f64>,
     /// Seconds that were counted.
     pub counted: f64,
-    pub writers: Vec<Part>,
-    pub readers: Vec<Part>,
+    pub writers: Vec<WorkerResult>,
+    pub readers: Vec<WorkerResult>,
     pub influx: f64,
     pub outflux: f64,
     pub balanced: bool,
@@ -31,17 +31,17 @@ pub struct Report {
 const BALANCE: f64 = 0.05;
 
 impl Report {
-    pub fn new(asked: &Daq, step: Option<Step>) -> Report {
+    pub fn new(args: &Daq, step: Option<Step>) -> Report {
         let (mut parts, latencies) =
             step.map_or_else(Default::default, |step| (step.parts, step.latencies));
-        let readers = parts.split_off(parts.len().min(usize::from(asked.writers)));
-        let counted = asked.seconds - asked.warm_up();
+        let readers = parts.split_off(parts.len().min(usize::from(args.writers)));
+        let counted = args.seconds - args.warm_up();
         let (influx, outflux) = (rate(&parts, counted), rate(&readers, counted));
         Report {
-            file_bytes: asked.size.0,
-            record_bytes: asked.record.0,
-            ahead: asked.ahead,
-            moderated_to: asked.influx,
+            file_bytes: args.size.0,
+            record_bytes: args.record.0,
+            ahead: args.ahead,
+            moderated_to: args.influx,
             counted,
             writers: parts,
             readers,
@@ -53,21 +53,21 @@ impl Report {
     }
 
     /// The share of the time counted in which the workers had to wait for the others.
-    fn waited_percent(&self, parts: &[Part]) -> f64 {
+    fn waited_percent(&self, parts: &[WorkerResult]) -> f64 {
         let waited: f64 = parts.iter().map(|part| part.waited).sum();
         100.0 * waited / (self.counted * parts.len() as f64)
     }
 }
 
-fn rate(parts: &[Part], seconds: f64) -> f64 {
+fn rate(parts: &[WorkerResult], seconds: f64) -> f64 {
     parts.iter().map(|part| part.bytes).sum::<u64>() as f64 / MB / seconds
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "daq";
 
     fn figures(&self) -> Vec<Figure> {
-        let each = |parts: &[Part]| -> Vec<f64> {
+        let each = |parts: &[WorkerResult]| -> Vec<f64> {
             let bytes = parts.iter().map(|part| part.bytes as f64 / MB);
             bytes.map(|bytes| bytes / self.counted).collect()
         };

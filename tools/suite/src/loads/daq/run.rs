@@ -4,49 +4,49 @@ use super::args::Daq;
 use super::reader::Reader;
 use super::report::Report;
 use super::writer::Writer;
-use crate::ground::Ground;
+use crate::error::SuiteResult;
 use crate::output::Destination;
 use crate::procs::Procs;
+use crate::run_directory::RunDirectory;
 use crate::step;
-use crate::trouble::Outcome;
 use crate::workload::Workload;
 
 impl Workload for Daq {
     type Report = Report;
 
     fn np(&self) -> Option<usize> {
-        self.setting.np
+        self.common.np
     }
 
     fn default_np(&self) -> usize {
         self.workers()
     }
 
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> SuiteResult<()> {
         self.check_flags()
     }
 
     fn destination(&self) -> Destination<'_> {
-        self.setting.destination()
+        self.common.destination()
     }
 
-    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+    fn run(&self, procs: &mut Procs) -> SuiteResult<Option<Report>> {
         run(self, procs).map(Some)
     }
 }
 
-fn run(asked: &Daq, procs: &mut Procs) -> Outcome<Report> {
-    let ground = Ground::make(procs, "daq", &asked.setting, asked.total())?;
-    let writers = usize::from(asked.writers);
+fn run(args: &Daq, procs: &mut Procs) -> SuiteResult<Report> {
+    let run_dir = RunDirectory::make(procs, "daq", &args.common, args.total())?;
+    let writers = usize::from(args.writers);
     let ready = |worker| {
         Ok(match worker < writers {
-            true => Worker::Writer(Writer::new(asked, &ground, worker)),
-            false => Worker::Reader(Reader::new(asked, &ground, worker - writers)),
+            true => Worker::Writer(Writer::new(args, &run_dir, worker)),
+            false => Worker::Reader(Reader::new(args, &run_dir, worker - writers)),
         })
     };
-    let step = step::take(
+    let step = step::run(
         procs,
-        asked.workers(),
+        args.workers(),
         ready,
         |_, worker, halt| match worker {
             Worker::Writer(writer) => writer.run(halt),
@@ -54,8 +54,8 @@ fn run(asked: &Daq, procs: &mut Procs) -> Outcome<Report> {
         },
     )?;
     // The step's parts are in process 0 only, and so is the report that is written.
-    let report = Report::new(asked, step);
-    ground.end(procs, asked.setting.keep)?;
+    let report = Report::new(args, step);
+    run_dir.end(procs, args.common.keep)?;
     Ok(report)
 }
 

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::args::Daq;
-use crate::halt::Halt;
+use crate::error::SuiteResult;
 use crate::latency::{Histogram, Laps};
 use crate::step::Work;
-use crate::trouble::Outcome;
+use crate::stop_flag::StopFlag;
 
 /// What a worker counts, and until when it works.
 pub struct Tally<'a> {
@@ -21,11 +21,11 @@ pub struct Tally<'a> {
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 impl Tally<'_> {
-    pub fn start<'a>(asked: &Daq, halt: &'a Halt) -> Tally<'a> {
+    pub fn start<'a>(args: &Daq, halt: &'a StopFlag) -> Tally<'a> {
         let now = Instant::now();
         Tally {
-            from: now + Duration::from_secs_f64(asked.warm_up()),
-            end: now + Duration::from_secs_f64(asked.seconds),
+            from: now + Duration::from_secs_f64(args.warm_up()),
+            end: now + Duration::from_secs_f64(args.seconds),
             laps: Laps::start(halt),
             bytes: 0,
             waited: Duration::ZERO,
@@ -37,7 +37,7 @@ impl Tally<'_> {
     }
 
     /// A record was moved, since the last or since [`Tally::skip`].
-    pub fn count(&mut self, bytes: u64) -> Outcome<()> {
+    pub fn count(&mut self, bytes: u64) -> SuiteResult<()> {
         self.laps.lap()?;
         let now = Instant::now();
         if now >= self.from && now < self.end {
@@ -52,7 +52,7 @@ impl Tally<'_> {
     }
 
     /// Until what is asked for is so, or all is over: whether it is so.
-    pub fn wait_until(&mut self, mut is: impl FnMut() -> Outcome<bool>) -> Outcome<bool> {
+    pub fn wait_until(&mut self, mut is: impl FnMut() -> SuiteResult<bool>) -> SuiteResult<bool> {
         let begun = Instant::now();
         let so = loop {
             if is()? {

@@ -7,47 +7,52 @@ use std::time::{Duration, Instant};
 use super::args::Daq;
 use super::file::DaqFile;
 use super::tally::Tally;
-use crate::amount::MB;
-use crate::ground::Ground;
-use crate::halt::Halt;
+use crate::error::{ErrorContext, SuiteResult};
+use crate::pattern::PatternGenerator;
+use crate::run_directory::RunDirectory;
+use crate::size::MB;
 use crate::step::Work;
-use crate::trouble::{Doing, Outcome};
-use crate::words::Pen;
+use crate::stop_flag::StopFlag;
 
 pub struct Writer<'a> {
-    asked: &'a Daq,
-    ground: &'a Ground,
+    args: &'a Daq,
+    run_dir: &'a RunDirectory,
     writer: u64,
-    pen: Pen,
+    generator: PatternGenerator,
 }
 
 impl Writer<'_> {
-    pub fn new<'a>(asked: &'a Daq, ground: &'a Ground, writer: usize) -> Writer<'a> {
+    pub fn new<'a>(args: &'a Daq, run_dir: &'a RunDirectory, writer: usize) -> Writer<'a> {
         let writer = writer as u64;
         let first = DaqFile { writer, number: 0 };
-        let record = asked.record.0.min(asked.size.0) as usize;
+        let record = args.record.0.min(args.size.0) as usize;
         Writer {
-            asked,
-            ground,
+            args,
+            run_dir,
             writer,
-            pen: Pen::new(ground.run, first.origin(), record, asked.setting.check),
+            generator: PatternGenerator::new(
+                run_dir.run,
+                first.origin(),
+                record,
+                args.common.check,
+            ),
         }
     }
 
-    pub fn run(mut self, halt: &Halt) -> Outcome<Work> {
-        let mut tally = Tally::start(self.asked, halt);
+    pub fn run(mut self, halt: &StopFlag) -> SuiteResult<Work> {
+        let mut tally = Tally::start(self.args, halt);
         let mut pace = self
-            .asked
+            .args
             .influx
-            .map(|all| Pace::new(all / f64::from(self.asked.writers)));
+            .map(|all| Pace::new(all / f64::from(self.args.writers)));
         for number in 0u64.. {
             let writer = self.writer;
-            if let Some(before) = number.checked_sub(u64::from(self.asked.ahead)) {
+            if let Some(before) = number.checked_sub(u64::from(self.args.ahead)) {
                 let before = DaqFile {
                     writer,
                     number: before,
                 };
-                let path = before.whole(self.ground);
+                let path = before.whole(self.run_dir);
                 if !tally.wait_until(|| gone(&path))? {
                     break;
                 }
@@ -65,11 +70,11 @@ impl Writer<'_> {
         file: DaqFile,
         tally: &mut Tally,
         pace: &mut Option<Pace>,
-    ) -> Outcome<bool> {
-        self.pen.turn_to(file.origin());
-        let (part, whole) = (file.part(self.ground), file.whole(self.ground));
+    ) -> SuiteResult<bool> {
+        self.generator.turn_to(file.origin());
+        let (part, whole) = (file.part(self.run_dir), file.whole(self.run_dir));
         let mut to = File::create_new(&part).doing("make", &part)?;
-        let (size, record) = (self.asked.size.0, self.asked.record.0);
+        let (size, record) = (self.args.size.0, self.args.record.0);
         let mut offset = 0;
         while offset < size {
             if tally.over() {
@@ -79,7 +84,7 @@ impl Writer<'_> {
                 tally.sleep_until(pace.next(record.min(size - offset)));
             }
             let length = record.min(size - offset);
-            let bytes = self.pen.record(offset, length as usize);
+            let bytes = self.generator.record(offset, length as usize);
             to.write_all(bytes).doing("write", &part)?;
             tally.count(length)?;
             offset += length;
@@ -91,7 +96,7 @@ impl Writer<'_> {
     }
 }
 
-fn gone(path: &std::path::Path) -> Outcome<bool> {
+fn gone(path: &std::path::Path) -> SuiteResult<bool> {
     path.try_exists()
         .map(|there| !there)
         .doing("look for", path)

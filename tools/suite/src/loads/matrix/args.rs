@@ -3,10 +3,10 @@
 use clap::{Args, ValueEnum};
 
 use super::tests::Test;
-use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::{refuse, twice};
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{CALL_MAX, Size, parse_positive};
+use crate::workload::{has_duplicates, usage_error};
 
 /// Iozone's tests for every record size and file size
 #[derive(Args, Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Matrix {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 impl Matrix {
@@ -76,26 +76,26 @@ impl Matrix {
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
-        if twice(&self.size) || twice(&self.record) {
-            return refuse("-s and -b take each size once: a figure's name says both");
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
+        if has_duplicates(&self.size) || has_duplicates(&self.record) {
+            return usage_error("-s and -b take each size once: a figure's name says both");
         }
         if self.pairs().next().is_none() {
-            return refuse("every record size of -b is larger than every file size of -s");
+            return usage_error("every record size of -b is larger than every file size of -s");
         }
         if self.direct && self.tests.iter().any(|test| test.buffered()) {
-            return refuse(
+            return usage_error(
                 "--direct goes around buffers, and fwrite, frewrite, fread and freread are about one",
             );
         }
         for record in &self.record {
             if record.0 > CALL_MAX {
-                return refuse(format!(
+                return usage_error(format!(
                     "-b {record} is more than one system call moves: at most 1G"
                 ));
             }
             if self.direct && !record.0.is_multiple_of(512) {
-                return refuse(format!(
+                return usage_error(format!(
                     "--direct moves whole sectors: -b {record} must be a multiple of 512"
                 ));
             }

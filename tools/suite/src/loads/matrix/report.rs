@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::args::Matrix;
 use super::tests::Test;
-use crate::amount::Size;
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency;
+use crate::size::Size;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -19,12 +19,12 @@ pub struct Report {
     pub direct: bool,
     pub sync: bool,
     pub seed: u64,
-    pub tests: Vec<Tested>,
+    pub tests: Vec<TestResult>,
 }
 
 /// One test with one pair of sizes.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Tested {
+pub struct TestResult {
     pub name: String,
     pub size_bytes: u64,
     pub record_bytes: u64,
@@ -33,9 +33,9 @@ pub struct Tested {
     pub step: Step,
 }
 
-impl Tested {
-    pub fn new(test: Test, size: Size, record: Size, step: Step) -> Tested {
-        Tested {
+impl TestResult {
+    pub fn new(test: Test, size: Size, record: Size, step: Step) -> TestResult {
+        TestResult {
             name: test.name().into(),
             size_bytes: size.0,
             record_bytes: record.0,
@@ -51,14 +51,14 @@ impl Tested {
 }
 
 impl Report {
-    pub fn new(asked: &Matrix) -> Report {
+    pub fn new(args: &Matrix) -> Report {
         Report {
-            workers: asked.workers,
-            size_bytes: asked.size.iter().map(|size| size.0).collect(),
-            record_bytes: asked.record.iter().map(|record| record.0).collect(),
-            direct: asked.direct,
-            sync: asked.sync,
-            seed: asked.seed,
+            workers: args.workers,
+            size_bytes: args.size.iter().map(|size| size.0).collect(),
+            record_bytes: args.record.iter().map(|record| record.0).collect(),
+            direct: args.direct,
+            sync: args.sync,
+            seed: args.seed,
             tests: Vec::new(),
         }
     }
@@ -89,7 +89,7 @@ impl Report {
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "matrix";
 
     fn figures(&self) -> Vec<Figure> {

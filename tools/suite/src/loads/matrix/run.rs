@@ -6,96 +6,96 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use super::args::Matrix;
-use super::report::{Report, Tested};
+use super::report::{Report, TestResult};
 use super::tests::Test;
-use crate::chance::mix_all;
-use crate::ground::Ground;
-use crate::halt::Halt;
+use crate::error::{ErrorContext, SuiteResult};
 use crate::latency::{Histogram, Laps};
 use crate::loads::STDIO;
 use crate::memory::Buffer;
 use crate::output::Destination;
+use crate::pattern::{Origin, PatternChecker, PatternGenerator};
 use crate::procs::Procs;
+use crate::rng::mix_all;
+use crate::run_directory::RunDirectory;
 use crate::step::{self, Step, Work};
-use crate::team;
-use crate::trouble::{Doing, Outcome};
-use crate::words::{Judge, Origin, Pen};
+use crate::stop_flag::StopFlag;
+use crate::threads;
 use crate::workload::Workload;
 
 impl Workload for Matrix {
     type Report = Report;
 
     fn np(&self) -> Option<usize> {
-        self.setting.np
+        self.common.np
     }
 
     fn default_np(&self) -> usize {
         usize::from(self.workers)
     }
 
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> SuiteResult<()> {
         self.check_flags()
     }
 
     fn destination(&self) -> Destination<'_> {
-        self.setting.destination()
+        self.common.destination()
     }
 
-    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+    fn run(&self, procs: &mut Procs) -> SuiteResult<Option<Report>> {
         run(self, procs).map(Some)
     }
 }
 
-fn run(asked: &Matrix, procs: &mut Procs) -> Outcome<Report> {
-    let ground = Ground::make(procs, "matrix", &asked.setting, asked.room())?;
-    let mut report = Report::new(asked);
-    for (size, record) in asked.pairs() {
+fn run(args: &Matrix, procs: &mut Procs) -> SuiteResult<Report> {
+    let run_dir = RunDirectory::make(procs, "matrix", &args.common, args.room())?;
+    let mut report = Report::new(args);
+    for (size, record) in args.pairs() {
         let mut pass = 0;
-        for test in asked.wanted() {
+        for test in args.wanted() {
             if test.writes() {
                 pass += 1;
             }
-            let on = On {
-                asked,
-                ground: &ground,
+            let test_run = TestRun {
+                args,
+                run_dir: &run_dir,
                 test,
                 record: record.0,
                 records: size.0 / record.0,
                 pass,
             };
-            let step = on.take(procs)?;
+            let step = test_run.take(procs)?;
             report
                 .tests
-                .extend(step.map(|step| Tested::new(test, size, record, step)));
-            if test.writes() && asked.setting.check {
-                let mine = step::dealt(procs, usize::from(asked.workers));
-                team::apart(procs, |halt| on.check(mine, halt))?;
+                .extend(step.map(|step| TestResult::new(test, size, record, step)));
+            if test.writes() && args.common.check {
+                let mine = step::workers_here(procs, usize::from(args.workers));
+                threads::run_untimed(procs, |halt| test_run.check(mine, halt))?;
             }
             if test == Test::RecordRewrite {
                 pass -= 1;
-                procs.lead(|| on.remove())?;
+                procs.on_rank_0(|| test_run.remove())?;
             }
         }
-        if !asked.setting.keep {
-            procs.lead(|| remove_all(asked, &ground))?;
+        if !args.common.keep {
+            procs.on_rank_0(|| remove_all(args, &run_dir))?;
         }
     }
-    ground.end(procs, asked.setting.keep)?;
+    run_dir.end(procs, args.common.keep)?;
     Ok(report)
 }
 
-fn remove_all(asked: &Matrix, ground: &Ground) -> Outcome<()> {
-    for worker in 0..usize::from(asked.workers) {
-        let path = ground.file(worker);
+fn remove_all(args: &Matrix, run_dir: &RunDirectory) -> SuiteResult<()> {
+    for worker in 0..usize::from(args.workers) {
+        let path = run_dir.file(worker);
         std::fs::remove_file(&path).doing("remove", &path)?;
     }
     Ok(())
 }
 
 /// One test with one pair of sizes, in one process.
-struct On<'a> {
-    asked: &'a Matrix,
-    ground: &'a Ground,
+struct TestRun<'a> {
+    args: &'a Matrix,
+    run_dir: &'a RunDirectory,
     test: Test,
     record: u64,
     records: u64,
@@ -103,26 +103,28 @@ struct On<'a> {
     pass: u64,
 }
 
-impl On<'_> {
-    fn take(&self, procs: &mut Procs) -> Outcome<Option<Step>> {
-        let workers = usize::from(self.asked.workers);
+impl TestRun<'_> {
+    fn take(&self, procs: &mut Procs) -> SuiteResult<Option<Step>> {
+        let workers = usize::from(self.args.workers);
         let length = self.record as usize;
         let order = |worker: usize| {
-            let seed = mix_all(&[self.asked.seed, self.test as u64, worker as u64]);
+            let seed = mix_all(&[self.args.seed, self.test as u64, worker as u64]);
             self.test.visits(self.records, seed)
         };
         match self.test.writes() {
             true => {
-                let checked = self.asked.setting.check;
-                let pen = |worker| Pen::new(self.ground.run, self.origin(worker), length, checked);
-                step::take(
+                let checked = self.args.common.check;
+                let generator = |worker| {
+                    PatternGenerator::new(self.run_dir.run, self.origin(worker), length, checked)
+                };
+                step::run(
                     procs,
                     workers,
-                    |worker| Ok((order(worker), pen(worker))),
-                    |worker, (order, pen), halt| self.write(worker, &order, pen, halt),
+                    |worker| Ok((order(worker), generator(worker))),
+                    |worker, (order, generator), halt| self.write(worker, &order, generator, halt),
                 )
             }
-            false => step::take(
+            false => step::run(
                 procs,
                 workers,
                 |worker| Ok((order(worker), Buffer::zeroed(length))),
@@ -133,8 +135,8 @@ impl On<'_> {
 
     fn path(&self, worker: usize) -> PathBuf {
         match self.test {
-            Test::RecordRewrite => self.ground.dir().join(format!("record{worker}")),
-            _ => self.ground.file(worker),
+            Test::RecordRewrite => self.run_dir.dir().join(format!("record{worker}")),
+            _ => self.run_dir.file(worker),
         }
     }
 
@@ -146,7 +148,7 @@ impl On<'_> {
         }
     }
 
-    fn open(&self, worker: usize) -> Outcome<File> {
+    fn open(&self, worker: usize) -> SuiteResult<File> {
         let path = self.path(worker);
         let writes = self.test.writes();
         let mut options = File::options();
@@ -154,18 +156,24 @@ impl On<'_> {
         options
             .create(self.test.makes())
             .truncate(self.test.makes());
-        options.custom_flags(if self.asked.direct { libc::O_DIRECT } else { 0 });
+        options.custom_flags(if self.args.direct { libc::O_DIRECT } else { 0 });
         options.open(&path).doing("open", &path)
     }
 
-    fn write(&self, worker: usize, order: &[u64], mut pen: Pen, halt: &Halt) -> Outcome<Work> {
+    fn write(
+        &self,
+        worker: usize,
+        order: &[u64],
+        mut generator: PatternGenerator,
+        halt: &StopFlag,
+    ) -> SuiteResult<Work> {
         let (file, path) = (self.open(worker)?, self.path(worker));
         let length = self.record as usize;
         let mut laps = Laps::start(halt);
         if self.test.buffered() {
             let mut buffered = BufWriter::with_capacity(STDIO, &file);
             for index in order {
-                let bytes = pen.record(index * self.record, length);
+                let bytes = generator.record(index * self.record, length);
                 buffered.write_all(bytes).doing("write", &path)?;
                 laps.lap()?;
             }
@@ -173,12 +181,12 @@ impl On<'_> {
         } else {
             for index in order {
                 let offset = index * self.record;
-                let bytes = pen.record(offset, length);
+                let bytes = generator.record(offset, length);
                 file.write_all_at(bytes, offset).doing("write", &path)?;
                 laps.lap()?;
             }
         }
-        if self.asked.sync {
+        if self.args.sync {
             file.sync_all().doing("sync", &path)?;
         }
         Ok(self.work(laps.histogram))
@@ -192,9 +200,15 @@ impl On<'_> {
         }
     }
 
-    fn read(&self, worker: usize, order: &[u64], mut buffer: Buffer, halt: &Halt) -> Outcome<Work> {
+    fn read(
+        &self,
+        worker: usize,
+        order: &[u64],
+        mut buffer: Buffer,
+        halt: &StopFlag,
+    ) -> SuiteResult<Work> {
         let (file, path) = (self.open(worker)?, self.path(worker));
-        let mut judge = self.judge(worker);
+        let mut checker = self.checker(worker);
         let mut buffered = BufReader::with_capacity(STDIO, &file);
         let mut laps = Laps::start(halt);
         for index in order {
@@ -204,8 +218,8 @@ impl On<'_> {
                 false => file.read_exact_at(&mut buffer, offset),
             };
             read.doing("read", &path)?;
-            if self.asked.setting.check {
-                judge.compare(&path, offset, &buffer, self.origin(worker))?;
+            if self.args.common.check {
+                checker.compare(&path, offset, &buffer, self.origin(worker))?;
             }
             laps.lap()?;
         }
@@ -213,23 +227,24 @@ impl On<'_> {
     }
 
     /// For saying whose wrong data are: those of all passes before.
-    fn judge(&self, worker: usize) -> Judge {
+    fn checker(&self, worker: usize) -> PatternChecker {
         let passes = 0..self.pass;
         let origins = passes.map(|pass| Origin {
             pass,
             ..self.origin(worker)
         });
-        Judge::new(self.ground.run, origins.collect())
+        PatternChecker::new(self.run_dir.run, origins.collect())
     }
 
     /// Each process reads what the next worker has written.
-    fn check(&self, mine: impl Iterator<Item = usize>, halt: &Halt) -> Outcome<()> {
-        let workers = usize::from(self.asked.workers);
+    fn check(&self, mine: impl Iterator<Item = usize>, halt: &StopFlag) -> SuiteResult<()> {
+        let workers = usize::from(self.args.workers);
         for worker in mine {
             let next = (worker + 1) % workers;
             let path = self.path(next);
             let file = File::open(&path).doing("open", &path)?;
-            let (mut judge, mut buffer) = (self.judge(next), Buffer::zeroed(self.record as usize));
+            let (mut checker, mut buffer) =
+                (self.checker(next), Buffer::zeroed(self.record as usize));
             let records = match self.test {
                 Test::RecordRewrite => 1,
                 _ => self.records,
@@ -237,7 +252,7 @@ impl On<'_> {
             for offset in (0..records).map(|index| index * self.record) {
                 file.read_exact_at(&mut buffer, offset)
                     .doing("read", &path)?;
-                judge.compare(&path, offset, &buffer, self.origin(next))?;
+                checker.compare(&path, offset, &buffer, self.origin(next))?;
                 halt.check()?;
             }
             self.ends(&file, records * self.record)
@@ -256,8 +271,8 @@ impl On<'_> {
         }
     }
 
-    fn remove(&self) -> Outcome<()> {
-        for worker in 0..usize::from(self.asked.workers) {
+    fn remove(&self) -> SuiteResult<()> {
+        for worker in 0..usize::from(self.args.workers) {
             let path = self.path(worker);
             std::fs::remove_file(&path).doing("remove", &path)?;
         }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::chance::Dice;
+use crate::rng::Rng;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 #[value(rename_all = "snake_case")]
@@ -84,9 +84,9 @@ impl Test {
         match self {
             Test::RandomRead | Test::RandomWrite => {
                 let mut order: Vec<u64> = (0..records).collect();
-                let mut dice = Dice::new(seed);
+                let mut rng = Rng::new(seed);
                 for last in (1..order.len()).rev() {
-                    order.swap(last, dice.below(last as u64 + 1) as usize);
+                    order.swap(last, rng.below(last as u64 + 1) as usize);
                 }
                 order
             }

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use crate::amount::{Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{Size, parse_positive};
+use crate::workload::usage_error;
 
 /// A growing number of readers, each reading 50 to 60 KB at random places of a large file
 #[derive(Args, Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct Pileup {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 impl Pileup {
@@ -48,18 +48,18 @@ impl Pileup {
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if self.least > self.most || self.most > self.size {
-            return refuse(format!(
+            return usage_error(format!(
                 "a read has --least {} to --most {} bytes, and a file -f {}: they must not shrink in this order",
                 self.least, self.most, self.size
             ));
         }
         if !(self.seconds > 0.0 && self.seconds <= 1e6) {
-            return refuse("-t takes a number of seconds above 0");
+            return usage_error("-t takes a number of seconds above 0");
         }
         if !self.readers.is_sorted_by(|a, b| a < b) {
-            return refuse("-n is a ramp: its numbers must grow");
+            return usage_error("-n is a ramp: its numbers must grow");
         }
         Ok(())
     }

@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::args::Pileup;
-use crate::amount::{MB, Size};
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency;
+use crate::size::{MB, Size};
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -20,12 +20,12 @@ pub struct Report {
     pub cold: bool,
     pub seed: u64,
     pub seconds: f64,
-    pub rungs: Vec<Rung>,
+    pub rungs: Vec<RampStep>,
 }
 
 /// One number of readers.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Rung {
+pub struct RampStep {
     pub readers: usize,
     pub rate: f64,
     pub operations_rate: f64,
@@ -33,9 +33,9 @@ pub struct Rung {
     pub step: Step,
 }
 
-impl Rung {
-    pub fn new(readers: usize, step: Step) -> Rung {
-        Rung {
+impl RampStep {
+    pub fn new(readers: usize, step: Step) -> RampStep {
+        RampStep {
             readers,
             rate: step.rate(),
             operations_rate: step.operations_rate(),
@@ -45,22 +45,22 @@ impl Rung {
 }
 
 impl Report {
-    pub fn new(asked: &Pileup) -> Report {
+    pub fn new(args: &Pileup) -> Report {
         Report {
-            files: asked.files,
-            file_bytes: asked.size.0,
-            least_bytes: asked.least.0,
-            most_bytes: asked.most.0,
-            stay: asked.stay,
-            cold: asked.cold,
-            seed: asked.seed,
-            seconds: asked.seconds,
+            files: args.files,
+            file_bytes: args.size.0,
+            least_bytes: args.least.0,
+            most_bytes: args.most.0,
+            stay: args.stay,
+            cold: args.cold,
+            seed: args.seed,
+            seconds: args.seconds,
             rungs: Vec::new(),
         }
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "pileup";
 
     fn figures(&self) -> Vec<Figure> {

@@ -7,19 +7,19 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::args::Pileup;
-use super::report::{Report, Rung};
-use crate::cached;
-use crate::chance::{Dice, mix_all};
-use crate::ground::Ground;
-use crate::halt::Halt;
+use super::report::{RampStep, Report};
+use crate::error::{ErrorContext, SuiteResult};
 use crate::latency::Laps;
 use crate::memory::Buffer;
 use crate::output::Destination;
+use crate::page_cache;
+use crate::pattern::{Origin, PatternChecker, PatternGenerator};
 use crate::procs::Procs;
+use crate::rng::{Rng, mix_all};
+use crate::run_directory::RunDirectory;
 use crate::step::{self, Work};
-use crate::team;
-use crate::trouble::{Doing, Outcome};
-use crate::words::{Judge, Origin, Pen};
+use crate::stop_flag::StopFlag;
+use crate::threads;
 use crate::workload::Workload;
 
 /// One write of the preparation.
@@ -29,47 +29,47 @@ impl Workload for Pileup {
     type Report = Report;
 
     fn np(&self) -> Option<usize> {
-        self.setting.np
+        self.common.np
     }
 
     fn default_np(&self) -> usize {
         self.readers.iter().max().copied().unwrap_or(1).into()
     }
 
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> SuiteResult<()> {
         self.check_flags()
     }
 
     fn destination(&self) -> Destination<'_> {
-        self.setting.destination()
+        self.common.destination()
     }
 
-    fn run(&self, procs: &mut Procs) -> Outcome<Option<Report>> {
+    fn run(&self, procs: &mut Procs) -> SuiteResult<Option<Report>> {
         run(self, procs).map(Some)
     }
 }
 
-fn run(asked: &Pileup, procs: &mut Procs) -> Outcome<Report> {
-    let ground = Ground::make(procs, "pileup", &asked.setting, asked.total())?;
-    let mine = step::dealt(procs, usize::from(asked.files));
-    team::apart(procs, |halt| prepare(asked, &ground, mine, halt))?;
-    let mut report = Report::new(asked);
-    for readers in &asked.readers {
+fn run(args: &Pileup, procs: &mut Procs) -> SuiteResult<Report> {
+    let run_dir = RunDirectory::make(procs, "pileup", &args.common, args.total())?;
+    let mine = step::workers_here(procs, usize::from(args.files));
+    threads::run_untimed(procs, |halt| prepare(args, &run_dir, mine, halt))?;
+    let mut report = Report::new(args);
+    for readers in &args.readers {
         let readers = usize::from(*readers);
-        if asked.cold {
-            team::apart(procs, |halt| forget(asked, &ground, halt))?;
+        if args.cold {
+            threads::run_untimed(procs, |halt| forget(args, &run_dir, halt))?;
         }
-        let step = step::take(
+        let step = step::run(
             procs,
             readers,
-            |reader| Reader::new(asked, &ground, readers, reader),
+            |reader| Reader::new(args, &run_dir, readers, reader),
             |_, reader, halt| reader.run(halt),
         )?;
         report
             .rungs
-            .extend(step.map(|step| Rung::new(readers, step)));
+            .extend(step.map(|step| RampStep::new(readers, step)));
     }
-    ground.end(procs, asked.setting.keep)?;
+    run_dir.end(procs, args.common.keep)?;
     Ok(report)
 }
 
@@ -83,19 +83,20 @@ fn origin(file: usize) -> Origin {
 }
 
 fn prepare(
-    asked: &Pileup,
-    ground: &Ground,
+    args: &Pileup,
+    run_dir: &RunDirectory,
     mine: impl Iterator<Item = usize>,
-    halt: &Halt,
-) -> Outcome<()> {
-    let size = asked.size.0;
+    halt: &StopFlag,
+) -> SuiteResult<()> {
+    let size = args.size.0;
     for number in mine {
-        let path = ground.file(number);
+        let path = run_dir.file(number);
         let mut file = File::create_new(&path).doing("make", &path)?;
-        let mut pen = Pen::new(ground.run, origin(number), PIECE, asked.setting.check);
+        let mut generator =
+            PatternGenerator::new(run_dir.run, origin(number), PIECE, args.common.check);
         for offset in (0..size).step_by(PIECE) {
             let length = (size - offset).min(PIECE as u64) as usize;
-            file.write_all(pen.record(offset, length))
+            file.write_all(generator.record(offset, length))
                 .doing("write", &path)?;
             halt.check()?;
         }
@@ -105,11 +106,11 @@ fn prepare(
 }
 
 /// Each process sees to it that its host has none of the files in memory.
-fn forget(asked: &Pileup, ground: &Ground, halt: &Halt) -> Outcome<()> {
-    for number in 0..usize::from(asked.files) {
-        let path = ground.file(number);
+fn forget(args: &Pileup, run_dir: &RunDirectory, halt: &StopFlag) -> SuiteResult<()> {
+    for number in 0..usize::from(args.files) {
+        let path = run_dir.file(number);
         let file = File::open(&path).doing("open", &path)?;
-        cached::forget(&file).doing("drop from memory", &path)?;
+        page_cache::forget(&file).doing("drop from memory", &path)?;
         halt.check()?;
     }
     Ok(())
@@ -117,89 +118,89 @@ fn forget(asked: &Pileup, ground: &Ground, halt: &Halt) -> Outcome<()> {
 
 /// What a reader reads next.
 #[derive(Debug, PartialEq)]
-struct Act {
+struct NextRead {
     file: usize,
     offset: u64,
     length: usize,
 }
 
 /// The choices of one reader.
-struct Choices<'a> {
-    asked: &'a Pileup,
-    dice: Dice,
+struct ReadChooser<'a> {
+    args: &'a Pileup,
+    rng: Rng,
     file: usize,
     /// Reads of this file so far.
     reads: u64,
 }
 
-impl Choices<'_> {
-    fn new(asked: &Pileup, readers: usize, reader: usize) -> Choices<'_> {
-        let mut dice = Dice::new(mix_all(&[asked.seed, readers as u64, reader as u64]));
-        let file = dice.below(u64::from(asked.files)) as usize;
-        Choices {
-            asked,
-            dice,
+impl ReadChooser<'_> {
+    fn new(args: &Pileup, readers: usize, reader: usize) -> ReadChooser<'_> {
+        let mut rng = Rng::new(mix_all(&[args.seed, readers as u64, reader as u64]));
+        let file = rng.below(u64::from(args.files)) as usize;
+        ReadChooser {
+            args,
+            rng,
             file,
             reads: 0,
         }
     }
 
-    fn next(&mut self) -> Act {
-        if self.asked.stay == Some(self.reads) {
-            self.file = self.dice.below(u64::from(self.asked.files)) as usize;
+    fn next(&mut self) -> NextRead {
+        if self.args.stay == Some(self.reads) {
+            self.file = self.rng.below(u64::from(self.args.files)) as usize;
             self.reads = 0;
         }
         self.reads += 1;
-        let (least, most) = (self.asked.least.0, self.asked.most.0);
-        let length = least + self.dice.below(most - least + 1);
-        Act {
+        let (least, most) = (self.args.least.0, self.args.most.0);
+        let length = least + self.rng.below(most - least + 1);
+        NextRead {
             file: self.file,
-            offset: self.dice.below(self.asked.size.0 - length + 1),
+            offset: self.rng.below(self.args.size.0 - length + 1),
             length: length as usize,
         }
     }
 }
 
 struct Reader<'a> {
-    choices: Choices<'a>,
+    choices: ReadChooser<'a>,
     /// All of them are open before the reading starts: what is measured is reading.
     files: Vec<(PathBuf, File)>,
     buffer: Buffer,
-    judge: Judge,
+    checker: PatternChecker,
 }
 
 impl<'a> Reader<'a> {
     fn new(
-        asked: &'a Pileup,
-        ground: &Ground,
+        args: &'a Pileup,
+        run_dir: &RunDirectory,
         readers: usize,
         reader: usize,
-    ) -> Outcome<Reader<'a>> {
-        let files = 0..usize::from(asked.files);
+    ) -> SuiteResult<Reader<'a>> {
+        let files = 0..usize::from(args.files);
         let opened = files.clone().map(|file| {
-            let path = ground.file(file);
+            let path = run_dir.file(file);
             let file = File::open(&path).doing("open", &path)?;
             Ok((path, file))
         });
         Ok(Reader {
-            choices: Choices::new(asked, readers, reader),
-            files: opened.collect::<Outcome<_>>()?,
-            buffer: Buffer::zeroed(asked.most.0 as usize),
-            judge: Judge::new(ground.run, files.map(origin).collect()),
+            choices: ReadChooser::new(args, readers, reader),
+            files: opened.collect::<SuiteResult<_>>()?,
+            buffer: Buffer::zeroed(args.most.0 as usize),
+            checker: PatternChecker::new(run_dir.run, files.map(origin).collect()),
         })
     }
 
-    fn run(mut self, halt: &Halt) -> Outcome<Work> {
-        let asked = self.choices.asked;
-        let end = Instant::now() + Duration::from_secs_f64(asked.seconds);
+    fn run(mut self, halt: &StopFlag) -> SuiteResult<Work> {
+        let args = self.choices.args;
+        let end = Instant::now() + Duration::from_secs_f64(args.seconds);
         let (mut laps, mut bytes) = (Laps::start(halt), 0);
         while Instant::now() < end {
             let act = self.choices.next();
             let (path, file) = &self.files[act.file];
             let found = &mut self.buffer[..act.length];
             file.read_exact_at(found, act.offset).doing("read", path)?;
-            if asked.setting.check {
-                self.judge
+            if args.common.check {
+                self.checker
                     .compare(path, act.offset, found, origin(act.file))?;
             }
             bytes += act.length as u64;
@@ -225,10 +226,10 @@ mod tests {
         pileup: Pileup,
     }
 
-    fn acts(flags: &str, reader: usize) -> Vec<Act> {
+    fn acts(flags: &str, reader: usize) -> Vec<NextRead> {
         let all = ["pileup"].into_iter().chain(flags.split_whitespace());
-        let asked = Line::try_parse_from(all).unwrap().pileup;
-        let mut choices = Choices::new(&asked, 2, reader);
+        let args = Line::try_parse_from(all).unwrap().pileup;
+        let mut choices = ReadChooser::new(&args, 2, reader);
         (0..400).map(|_| choices.next()).collect()
     }
 
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn a_reader_that_shall_not_stay_goes_to_other_files() {
         let acts = acts("--stay 10", 0);
-        let of_turn = |turn: &[Act]| turn.iter().all(|act| act.file == turn[0].file);
+        let of_turn = |turn: &[NextRead]| turn.iter().all(|act| act.file == turn[0].file);
         assert!(acts.chunks(10).all(of_turn));
         let files: std::collections::BTreeSet<_> = acts.iter().map(|act| act.file).collect();
         assert!(files.len() > 20, "{files:?}");

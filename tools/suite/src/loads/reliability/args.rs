@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use crate::amount::{Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{Size, parse_positive};
+use crate::workload::usage_error;
 
 /// Load with checked data while a fault command runs: what was lost of what was acknowledged, and how long all stood still
 #[derive(Args, Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Reliability {
     #[arg(short = 's', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub sync_every: u64,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 /// Every worker has a buffer of this size.
@@ -68,29 +68,29 @@ impl Reliability {
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if !(self.seconds > 0.0 && self.seconds <= 1e5) {
-            return refuse("-t takes a number of seconds above 0");
+            return usage_error("-t takes a number of seconds above 0");
         }
         if !(self.patience >= 0.0 && self.patience <= 1e5) {
-            return refuse("--patience takes a number of seconds, 0 or more");
+            return usage_error("--patience takes a number of seconds, 0 or more");
         }
         for (flag, at) in [("--at", self.fault_at()), ("--repair-at", self.repair_at())] {
             if !(at >= 0.0 && at < self.seconds) {
-                return refuse(format!(
+                return usage_error(format!(
                     "{flag} must lie within the {} s of -t",
                     self.seconds
                 ));
             }
         }
         if self.record.0 > RECORD_MAX.min(self.size.0) {
-            return refuse(format!(
+            return usage_error(format!(
                 "-b {} is more than the file of -f {} has, or than 256M",
                 self.record, self.size
             ));
         }
         if self.size.0 / self.record.0 > RECORDS_MAX {
-            return refuse(format!(
+            return usage_error(format!(
                 "-f {} has more than {RECORDS_MAX} records of -b {}",
                 self.size, self.record
             ));

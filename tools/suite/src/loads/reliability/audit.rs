@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 
 use super::watch::Call;
 use super::writer::{Ledger, Pass, origin};
-use crate::cached;
-use crate::words::Pen;
+use crate::page_cache;
+use crate::pattern::PatternGenerator;
 
 /// What is wrong with a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct LostRecord {
     pub file: String,
     pub offset: u64,
     /// The pass that was acknowledged.
     pub kept: Pass,
-    pub found: Found,
+    pub found: Loss,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Found {
+pub enum Loss {
     /// What an earlier pass wrote there.
     Older(Pass),
     Zeros,
@@ -55,7 +55,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    pub fn findings(&self, call: &Call) -> Vec<Finding> {
+    pub fn findings(&self, call: &Call) -> Vec<LostRecord> {
         let mut findings = Vec::new();
         let mut file = None;
         for record in 0..self.ledger.kept.len() {
@@ -66,9 +66,9 @@ impl Audit {
             let offset = record as u64 * self.record;
             let found = match self.read(&mut file, offset, call) {
                 Ok(bytes) => self.judge(&bytes, offset, kept, tried),
-                Err(error) => Some((0, Found::Error(error.to_string()))),
+                Err(error) => Some((0, Loss::Error(error.to_string()))),
             };
-            findings.extend(found.map(|(at, found)| Finding {
+            findings.extend(found.map(|(at, found)| LostRecord {
                 file: self.path.display().to_string(),
                 offset: offset + at as u64,
                 kept,
@@ -99,7 +99,7 @@ impl Audit {
             none => {
                 let opened = call.make("open of", || File::open(&self.path))?;
                 // What this host's kernel remembers is no proof.
-                cached::forget(&opened)?;
+                page_cache::forget(&opened)?;
                 none.insert(opened)
             }
         };
@@ -117,10 +117,10 @@ impl Audit {
     }
 
     /// Where in the record it is wrong first, and how.
-    fn judge(&self, bytes: &[u8], offset: u64, kept: Pass, tried: Pass) -> Option<(usize, Found)> {
+    fn judge(&self, bytes: &[u8], offset: u64, kept: Pass, tried: Pass) -> Option<(usize, Loss)> {
         let mut of_pass = |pass: Pass| {
             let length = self.record as usize;
-            Pen::new(self.run, origin(self.worker, pass), length, true)
+            PatternGenerator::new(self.run, origin(self.worker, pass), length, true)
                 .record(offset, length)
                 .to_vec()
         };
@@ -129,18 +129,18 @@ impl Audit {
             let start = index * BLOCK;
             let end = start + block.len();
             let Some(found) = bytes.get(start..end) else {
-                return Some((start, Found::Nothing));
+                return Some((start, Loss::Nothing));
             };
             if allowed.iter().any(|right| right[start..end] == *found) {
                 continue;
             }
             if found.iter().all(|byte| *byte == 0) {
-                return Some((start, Found::Zeros));
+                return Some((start, Loss::Zeros));
             }
             let older = (1..kept)
                 .rev()
                 .find(|pass| of_pass(*pass)[start..end] == *found);
-            return Some((start, older.map_or(Found::Wrong, Found::Older)));
+            return Some((start, older.map_or(Loss::Wrong, Loss::Older)));
         }
         None
     }
@@ -153,13 +153,13 @@ mod tests {
     const RECORD: usize = 2 * BLOCK;
 
     fn pass(pass: Pass) -> Vec<u8> {
-        Pen::new(5, origin(1, pass), RECORD, true)
+        PatternGenerator::new(5, origin(1, pass), RECORD, true)
             .record(0, RECORD)
             .to_vec()
     }
 
     /// What is found if the file has these bytes, pass 3 was acknowledged and pass 4 tried.
-    fn found(bytes: &[u8]) -> Option<(u64, Found)> {
+    fn found(bytes: &[u8]) -> Option<(u64, Loss)> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, bytes).unwrap();
@@ -193,17 +193,17 @@ mod tests {
         let block = BLOCK as u64;
         assert_eq!(
             found(&mixed(&pass(3), &pass(2))),
-            Some((block, Found::Older(2)))
+            Some((block, Loss::Older(2)))
         );
         assert_eq!(
             found(&mixed(&pass(3), &[0; RECORD])),
-            Some((block, Found::Zeros))
+            Some((block, Loss::Zeros))
         );
-        assert_eq!(found(&pass(4)[..BLOCK]), Some((block, Found::Nothing)));
-        assert_eq!(found(&pass(5)), Some((0, Found::Wrong)));
+        assert_eq!(found(&pass(4)[..BLOCK]), Some((block, Loss::Nothing)));
+        assert_eq!(found(&pass(5)), Some((0, Loss::Wrong)));
         let mut flipped = pass(3);
         flipped[RECORD - 1] ^= 1;
-        assert_eq!(found(&flipped), Some((block, Found::Wrong)));
+        assert_eq!(found(&flipped), Some((block, Loss::Wrong)));
     }
 
     #[test]
@@ -224,6 +224,6 @@ mod tests {
         let findings = audit.findings(&Call::default());
         // The other record was never acknowledged.
         assert_eq!(findings.len(), 1);
-        assert!(matches!(&findings[0].found, Found::Error(text) if text.contains("No such file")));
+        assert!(matches!(&findings[0].found, Loss::Error(text) if text.contains("No such file")));
     }
 }

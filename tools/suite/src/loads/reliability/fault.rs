@@ -14,12 +14,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use super::args::Reliability;
-use crate::trouble::{Doing, Outcome, Trouble};
-use crate::{leftovers, signals};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
+use crate::{cleanup, signals};
 
 /// A command that was run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Act {
+pub struct CommandRun {
     pub what: String,
     pub command: String,
     /// Seconds from the start.
@@ -33,33 +33,33 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const REPAIR_LEAST: Duration = Duration::from_secs(10);
 
 /// The commands on their way.
-pub struct Acts {
-    thread: JoinHandle<Outcome<Vec<Act>>>,
-    site: Arc<Site>,
+pub struct FaultCommands {
+    thread: JoinHandle<SuiteResult<Vec<CommandRun>>>,
+    site: Arc<FaultState>,
 }
 
 /// Runs the commands in a thread.
-pub fn begin(asked: &Reliability, dir: &Path) -> Acts {
-    let mut planned = vec![(What::Fault, asked.fault_at())];
-    if asked.repair.is_some() {
-        planned.push((What::Repair, asked.repair_at()));
+pub fn begin(args: &Reliability, dir: &Path) -> FaultCommands {
+    let mut planned = vec![(CommandKind::Fault, args.fault_at())];
+    if args.repair.is_some() {
+        planned.push((CommandKind::Repair, args.repair_at()));
     }
     planned.sort_by(|a, b| a.1.total_cmp(&b.1));
     let begun = Instant::now();
-    let site = Arc::new(Site {
-        fault: asked.fault.clone(),
+    let site = Arc::new(FaultState {
+        fault: args.fault.clone(),
         dir: dir.to_path_buf(),
-        patience: Duration::from_secs_f64(asked.patience),
-        last: begun + Duration::from_secs_f64(asked.seconds + asked.patience),
+        patience: Duration::from_secs_f64(args.patience),
+        last: begun + Duration::from_secs_f64(args.seconds + args.patience),
         over: AtomicBool::new(false),
-        left: Mutex::new(Left {
-            repair: asked.repair.clone(),
+        left: Mutex::new(PendingRepair {
+            repair: args.repair.clone(),
             broken: false,
         }),
-        trouble: Mutex::new(None),
+        error: Mutex::new(None),
     });
     let (theirs, at_the_end) = (site.clone(), site.clone());
-    leftovers::undo_with(move || at_the_end.undo());
+    cleanup::repair_with(move || at_the_end.undo());
     let thread = std::thread::spawn(move || {
         let mut acts = Vec::new();
         for (what, at) in planned {
@@ -70,10 +70,10 @@ pub fn begin(asked: &Reliability, dir: &Path) -> Acts {
             }
             let began = begun.elapsed().as_secs_f64();
             let command = match what {
-                What::Fault => theirs.break_it()?,
-                What::Repair => theirs.repair()?,
+                CommandKind::Fault => theirs.break_it()?,
+                CommandKind::Repair => theirs.repair()?,
             };
-            acts.extend(command.map(|command| Act {
+            acts.extend(command.map(|command| CommandRun {
                 what: what.name().into(),
                 command,
                 began,
@@ -82,39 +82,39 @@ pub fn begin(asked: &Reliability, dir: &Path) -> Acts {
         }
         Ok(acts)
     });
-    Acts { thread, site }
+    FaultCommands { thread, site }
 }
 
-impl Acts {
+impl FaultCommands {
     /// The trouble of a command, as soon as there is one.
-    pub fn check(&self) -> Outcome<()> {
-        self.site.trouble.lock().clone().map_or(Ok(()), Err)
+    pub fn check(&self) -> SuiteResult<()> {
+        self.site.error.lock().clone().map_or(Ok(()), Err)
     }
 
     /// What was done, in order, once all is.
-    pub fn end(self) -> Outcome<Vec<Act>> {
+    pub fn end(self) -> SuiteResult<Vec<CommandRun>> {
         let done = self.thread.join();
-        done.unwrap_or_else(|_| Err(Trouble::met("a thread panicked")))
+        done.unwrap_or_else(|_| Err(SuiteError::failed("a thread panicked")))
     }
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum CommandKind {
     Fault,
     Repair,
 }
 
-impl What {
+impl CommandKind {
     fn name(self) -> &'static str {
         match self {
-            What::Fault => "fault",
-            What::Repair => "repair",
+            CommandKind::Fault => "fault",
+            CommandKind::Repair => "repair",
         }
     }
 }
 
 /// Where things are broken and repaired.
-struct Site {
+struct FaultState {
     fault: String,
     dir: PathBuf,
     patience: Duration,
@@ -123,37 +123,41 @@ struct Site {
     /// No fault shall be made any more.
     over: AtomicBool,
     /// Held while a command runs.
-    left: Mutex<Left>,
+    left: Mutex<PendingRepair>,
     /// Of the first command that had one.
-    trouble: Mutex<Option<Trouble>>,
+    error: Mutex<Option<SuiteError>>,
 }
 
-struct Left {
+struct PendingRepair {
     /// What was not run yet.
     repair: Option<String>,
     /// Whether a fault was begun.
     broken: bool,
 }
 
-impl Site {
+impl FaultState {
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
     /// The command, if it was run.
-    fn break_it(&self) -> Outcome<Option<String>> {
+    fn break_it(&self) -> SuiteResult<Option<String>> {
         let mut left = self.left.lock();
         if self.is_over() {
             return Ok(None);
         }
         left.broken = true;
-        let done = run(What::Fault, &self.fault, &self.dir, self.last, || {
-            self.is_over()
-        });
+        let done = run(
+            CommandKind::Fault,
+            &self.fault,
+            &self.dir,
+            self.last,
+            || self.is_over(),
+        );
         self.noted(done.map(|()| Some(self.fault.clone())))
     }
 
-    fn repair(&self) -> Outcome<Option<String>> {
+    fn repair(&self) -> SuiteResult<Option<String>> {
         let mut left = self.left.lock();
         if self.is_over() {
             return Ok(None);
@@ -163,17 +167,17 @@ impl Site {
     }
 
     /// At most once.
-    fn repair_until(&self, left: &mut Left, last: Instant) -> Outcome<Option<String>> {
+    fn repair_until(&self, left: &mut PendingRepair, last: Instant) -> SuiteResult<Option<String>> {
         let Some(command) = left.repair.take() else {
             return Ok(None);
         };
-        run(What::Repair, &command, &self.dir, last, || false)?;
+        run(CommandKind::Repair, &command, &self.dir, last, || false)?;
         Ok(Some(command))
     }
 
-    fn noted<T>(&self, done: Outcome<T>) -> Outcome<T> {
-        if let Err(trouble) = &done {
-            self.trouble.lock().get_or_insert_with(|| trouble.clone());
+    fn noted<T>(&self, done: SuiteResult<T>) -> SuiteResult<T> {
+        if let Err(error) = &done {
+            self.error.lock().get_or_insert_with(|| error.clone());
         }
         done
     }
@@ -189,20 +193,20 @@ impl Site {
         match self.repair_until(&mut left, last) {
             Ok(None) => Vec::new(),
             Ok(Some(command)) => vec![format!("the repair's command `{command}` was run")],
-            Err(trouble) => vec![trouble.to_string()],
+            Err(error) => vec![error.to_string()],
         }
     }
 }
 
 fn run(
-    what: What,
+    what: CommandKind,
     line: &str,
     dir: &Path,
     last: Instant,
     called_off: impl Fn() -> bool,
-) -> Outcome<()> {
+) -> SuiteResult<()> {
     let what = what.name();
-    let met = |text: String| Trouble::met(format!("the {what}'s command `{line}` {text}"));
+    let met = |text: String| SuiteError::failed(format!("the {what}'s command `{line}` {text}"));
     // Standard output is for the report.
     let said = std::io::stderr().as_fd().try_clone_to_owned();
     let said = said.doing("use", Path::new("standard error"))?;
@@ -213,7 +217,7 @@ fn run(
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(said);
-    signals::let_through(&mut command);
+    signals::unblock_in(&mut command);
     let mut child = command
         .spawn()
         .map_err(|error| met(format!("could not be started: {error}")))?;

@@ -5,12 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::args::Reliability;
-use super::audit::{Finding, Found};
-use super::fault::Act;
+use super::audit::{Loss, LostRecord};
+use super::fault::CommandRun;
 use super::writer::Ledger;
-use crate::amount::Size;
-use crate::figure::{Better, Figure, Measured};
+use crate::figure::{Better, Figure, HasFigures};
 use crate::latency::{self, Latencies};
+use crate::size::Size;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -20,43 +20,43 @@ pub struct Report {
     pub record_bytes: u64,
     pub sync_every: u64,
     pub seconds: f64,
-    pub acts: Vec<Act>,
+    pub acts: Vec<CommandRun>,
     /// MB/s that were acknowledged.
     pub rate: f64,
     pub each: Vec<f64>,
     /// Seconds in which nothing was acknowledged to any worker: the longest such time.
-    pub standstill: Still,
+    pub standstill: Standstill,
     /// The same of each worker by itself.
-    pub standstills: Vec<Still>,
+    pub standstills: Vec<Standstill>,
     pub errors: u64,
     pub first_error: Option<String>,
     /// Records that were acknowledged and read back.
     pub checked: u64,
-    pub found: Vec<Finding>,
+    pub found: Vec<LostRecord>,
     pub latencies: Latencies,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Still {
+pub struct Standstill {
     /// Seconds from the start.
     pub from: f64,
     pub to: f64,
 }
 
-impl Still {
+impl Standstill {
     pub fn seconds(self) -> f64 {
         self.to - self.from
     }
 
     /// The longest time from the start to the end in which none of the moments lies.
-    fn longest(moments: impl IntoIterator<Item = f64>, end: f64) -> Still {
+    fn longest(moments: impl IntoIterator<Item = f64>, end: f64) -> Standstill {
         let mut moments: Vec<f64> = moments.into_iter().collect();
         moments.sort_by(f64::total_cmp);
         moments.push(end);
-        let mut longest = Still { from: 0.0, to: 0.0 };
+        let mut longest = Standstill { from: 0.0, to: 0.0 };
         let mut from = 0.0;
         for to in moments {
-            let still = Still { from, to };
+            let still = Standstill { from, to };
             if still.seconds() > longest.seconds() {
                 longest = still;
             }
@@ -71,11 +71,11 @@ const SHOWN: usize = 20;
 
 impl Report {
     pub fn new(
-        asked: &Reliability,
+        args: &Reliability,
         step: Option<Step>,
-        acts: Vec<Act>,
+        acts: Vec<CommandRun>,
         ledgers: &[Ledger],
-        found: Vec<Finding>,
+        found: Vec<LostRecord>,
     ) -> Report {
         let end = ledgers
             .iter()
@@ -85,18 +85,18 @@ impl Report {
             .iter()
             .flat_map(|ledger| ledger.moments.iter().copied());
         let of_one =
-            |ledger: &Ledger| Still::longest(ledger.moments.iter().copied(), ledger.seconds);
+            |ledger: &Ledger| Standstill::longest(ledger.moments.iter().copied(), ledger.seconds);
         let kept = ledgers.iter().flat_map(|ledger| &ledger.kept);
         Report {
-            workers: asked.workers,
-            file_bytes: asked.size.0,
-            record_bytes: asked.record.0,
-            sync_every: asked.sync_every,
-            seconds: asked.seconds,
+            workers: args.workers,
+            file_bytes: args.size.0,
+            record_bytes: args.record.0,
+            sync_every: args.sync_every,
+            seconds: args.seconds,
             acts,
             rate: step.as_ref().map_or(0.0, Step::rate),
             each: step.iter().flat_map(Step::rates).collect(),
-            standstill: Still::longest(all, end),
+            standstill: Standstill::longest(all, end),
             standstills: ledgers.iter().map(of_one).collect(),
             errors: ledgers.iter().map(|ledger| ledger.errors).sum(),
             first_error: ledgers.iter().find_map(|ledger| ledger.first_error.clone()),
@@ -107,7 +107,7 @@ impl Report {
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "reliability";
 
     fn figures(&self) -> Vec<Figure> {
@@ -207,14 +207,14 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Found::Older(pass) => write!(f, "what pass {pass} wrote"),
-            Found::Zeros => f.write_str("as if never written"),
-            Found::Nothing => f.write_str("nothing: the file ends before"),
-            Found::Wrong => f.write_str("what nobody wrote there in this run"),
-            Found::Error(error) => write!(f, "no reading it: {error}"),
+            Loss::Older(pass) => write!(f, "what pass {pass} wrote"),
+            Loss::Zeros => f.write_str("as if never written"),
+            Loss::Nothing => f.write_str("nothing: the file ends before"),
+            Loss::Wrong => f.write_str("what nobody wrote there in this run"),
+            Loss::Error(error) => write!(f, "no reading it: {error}"),
         }
     }
 }
@@ -222,7 +222,7 @@ impl fmt::Display for Found {
 #[test]
 fn the_longest_standstill_may_be_at_either_end() {
     let longest = |moments: &[f64]| {
-        let still = Still::longest(moments.iter().copied(), 10.0);
+        let still = Standstill::longest(moments.iter().copied(), 10.0);
         (still.from, still.to)
     };
     assert_eq!(longest(&[1.0, 2.0, 7.0, 9.0]), (2.0, 7.0));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::trouble::{Outcome, Trouble};
+use crate::error::{SuiteError, SuiteResult};
 
 /// How often one looks whether a call has come back.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -43,10 +43,10 @@ impl Call {
 /// which `hangs` says that it has lasted too long. The thread is left behind then.
 pub fn watched<T: Send + 'static>(
     path: &Path,
-    look: impl Fn() -> Outcome<()>,
+    look: impl Fn() -> SuiteResult<()>,
     hangs: impl Fn(Duration) -> bool,
     work: impl FnOnce(&Call) -> T + Send + 'static,
-) -> Outcome<T> {
+) -> SuiteResult<T> {
     let call = Call::default();
     let (done, came_back) = channel();
     let theirs = call.clone();
@@ -58,7 +58,9 @@ pub fn watched<T: Send + 'static>(
     loop {
         match came_back.recv_timeout(LOOK_AGAIN) {
             Ok(done) => return Ok(done),
-            Err(RecvTimeoutError::Disconnected) => return Err(Trouble::met("a thread panicked")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(SuiteError::failed("a thread panicked"));
+            }
             Err(RecvTimeoutError::Timeout) => {}
         }
         let looked = look();
@@ -66,7 +68,7 @@ pub fn watched<T: Send + 'static>(
         if let Some((what, lasted)) = call.lasts()
             && (hangs(lasted) || looked.is_err() && lasted >= HANGS_LEAST)
         {
-            return Err(Trouble::hung(format!(
+            return Err(SuiteError::hung(format!(
                 "{what} {} has not come back for {:.1} s",
                 path.display(),
                 lasted.as_secs_f64()
@@ -96,7 +98,7 @@ fn stand_alone() {
 mod tests {
     use super::*;
 
-    fn watch(look: impl Fn() -> Outcome<()>, lasts: Duration) -> Outcome<i32> {
+    fn watch(look: impl Fn() -> SuiteResult<()>, lasts: Duration) -> SuiteResult<i32> {
         let hangs = |lasted| lasted > Duration::from_millis(300);
         watched(Path::new("f"), look, hangs, move |call| {
             call.make("fsync of", || std::thread::sleep(lasts));
@@ -115,7 +117,7 @@ mod tests {
                 .starts_with("fsync of f has not come back for 0."),
             "{hung}"
         );
-        let called_off = watch(|| Err(Trouble::met("over")), long);
-        assert_eq!(called_off, Err(Trouble::met("over")));
+        let called_off = watch(|| Err(SuiteError::failed("over")), long);
+        assert_eq!(called_off, Err(SuiteError::failed("over")));
     }
 }

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::args::Reliability;
 use super::watch::Call;
-use crate::ground::Ground;
-use crate::halt::Halt;
+use crate::error::SuiteResult;
 use crate::latency::{Histogram, Laps};
-use crate::trouble::Outcome;
-use crate::words::{Origin, Pen};
+use crate::pattern::{Origin, PatternGenerator};
+use crate::run_directory::RunDirectory;
+use crate::stop_flag::StopFlag;
 
 /// Passes over a file count from 1; 0 says that there was none.
 pub type Pass = u64;
@@ -41,10 +41,10 @@ pub struct Ledger {
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub struct Writer {
-    asked: Reliability,
+    args: Reliability,
     pub path: PathBuf,
     worker: u64,
-    pen: Pen,
+    generator: PatternGenerator,
     ledger: Ledger,
 }
 
@@ -57,31 +57,36 @@ pub fn origin(worker: u64, pass: Pass) -> Origin {
 }
 
 impl Writer {
-    pub fn new(asked: &Reliability, ground: &Ground, worker: usize) -> Writer {
-        let records = asked.records();
+    pub fn new(args: &Reliability, run_dir: &RunDirectory, worker: usize) -> Writer {
+        let records = args.records();
         let ledger = Ledger {
             kept: vec![0; records],
             tried: vec![0; records],
             ..Ledger::default()
         };
-        let (path, worker) = (ground.file(worker), worker as u64);
+        let (path, worker) = (run_dir.file(worker), worker as u64);
         Writer {
-            asked: asked.clone(),
+            args: args.clone(),
             path,
             worker,
-            pen: Pen::new(ground.run, origin(worker, 1), asked.record.0 as usize, true),
+            generator: PatternGenerator::new(
+                run_dir.run,
+                origin(worker, 1),
+                args.record.0 as usize,
+                true,
+            ),
             ledger,
         }
     }
 
     /// Until the time is over; calls that fail are counted and tried again.
-    pub fn run(mut self, call: &Call, halt: &Halt) -> Outcome<(Histogram, Ledger)> {
+    pub fn run(mut self, call: &Call, halt: &StopFlag) -> SuiteResult<(Histogram, Ledger)> {
         let begun = Instant::now();
-        let end = begun + Duration::from_secs_f64(self.asked.seconds);
+        let end = begun + Duration::from_secs_f64(self.args.seconds);
         let mut laps = Laps::start(halt);
         let (mut file, mut next) = (None, 0);
         while Instant::now() < end {
-            let batch = next..next + self.asked.sync_every;
+            let batch = next..next + self.args.sync_every;
             match self.write(&mut file, batch.clone(), call) {
                 Ok(()) => {
                     laps.lap()?;
@@ -124,17 +129,17 @@ impl Writer {
         };
         for write in batch {
             let (record, pass) = self.place(write);
-            let offset = record as u64 * self.asked.record.0;
-            self.pen.turn_to(origin(self.worker, pass));
+            let offset = record as u64 * self.args.record.0;
+            self.generator.turn_to(origin(self.worker, pass));
             self.ledger.tried[record] = pass;
-            let bytes = self.pen.record(offset, self.asked.record.0 as usize);
+            let bytes = self.generator.record(offset, self.args.record.0 as usize);
             call.make("write to", || file.write_all_at(bytes, offset))?;
         }
         call.make("fsync of", || file.sync_data())
     }
 
     fn acknowledge(&mut self, batch: std::ops::Range<u64>) {
-        self.ledger.bytes += (batch.end - batch.start) * self.asked.record.0;
+        self.ledger.bytes += (batch.end - batch.start) * self.args.record.0;
         for write in batch {
             let (record, pass) = self.place(write);
             self.ledger.kept[record] = pass;

@@ -3,10 +3,10 @@
 use clap::{Args, ValueEnum};
 
 use super::layout::{Layout, Shape};
-use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::{refuse, twice};
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{CALL_MAX, Size, parse_positive};
+use crate::workload::{has_duplicates, usage_error};
 
 /// Sequential streams side by side, as with many lmdd: 1 to N streams, first and second run
 #[derive(Args, Clone, Debug)]
@@ -51,7 +51,7 @@ pub struct Sweep {
     #[arg(long)]
     pub cold: bool,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -89,24 +89,24 @@ impl Sweep {
         Layout::new(shape, streams, record.0, each)
     }
 
-    pub fn check(&self) -> Outcome<()> {
+    pub fn check(&self) -> SuiteResult<()> {
         for record in &self.record {
             if record.0 > CALL_MAX {
-                return refuse(format!(
+                return usage_error(format!(
                     "-b {record} is more than one system call moves: at most 1G"
                 ));
             }
             if self.direct && !record.0.is_multiple_of(512) {
-                return refuse(format!(
+                return usage_error(format!(
                     "--direct moves whole sectors: -b {record} must be a multiple of 512"
                 ));
             }
         }
-        if twice(&self.streams) || twice(&self.record) {
-            return refuse("-n and -b take each number once: a figure's name says both");
+        if has_duplicates(&self.streams) || has_duplicates(&self.record) {
+            return usage_error("-n and -b take each number once: a figure's name says both");
         }
         if self.cold && !self.operation.reads() {
-            return refuse("--cold is about reading, and -o write only writes");
+            return usage_error("--cold is about reading, and -o write only writes");
         }
         Ok(())
     }
@@ -114,9 +114,9 @@ impl Sweep {
 
 impl Streams {
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if self.layout == Shape::All && self.sweep.operation.writes() {
-            return refuse(
+            return usage_error(
                 "with -l all, all streams read one file: give -o read (the file is made before, and not timed)",
             );
         }

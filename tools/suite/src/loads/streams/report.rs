@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::args::Sweep;
 use super::layout::Shape;
-use crate::amount::{MB, Size};
-use crate::figure::{Figure, Measured};
+use crate::figure::{Figure, HasFigures};
 use crate::latency;
+use crate::size::{MB, Size};
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -73,15 +73,15 @@ fn ordinal(run: u8) -> String {
 }
 
 impl Report {
-    pub fn new(asked: &Sweep, shape: Shape) -> Report {
+    pub fn new(args: &Sweep, shape: Shape) -> Report {
         Report {
             layout: format!("{shape:?}").to_lowercase(),
-            streams: asked.streams.iter().map(|n| usize::from(*n)).collect(),
-            record_bytes: asked.record.iter().map(|record| record.0).collect(),
-            runs: asked.runs,
-            direct: asked.direct,
-            sync: asked.sync,
-            cold: asked.cold,
+            streams: args.streams.iter().map(|n| usize::from(*n)).collect(),
+            record_bytes: args.record.iter().map(|record| record.0).collect(),
+            runs: args.runs,
+            direct: args.direct,
+            sync: args.sync,
+            cold: args.cold,
             rows: Vec::new(),
         }
     }
@@ -148,7 +148,7 @@ impl Report {
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "streams";
 
     fn figures(&self) -> Vec<Figure> {

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use crate::amount::{CALL_MAX, Size, parse_positive};
-use crate::setting::Setting;
-use crate::trouble::Outcome;
-use crate::workload::refuse;
+use crate::common_flags::CommonFlags;
+use crate::error::SuiteResult;
+use crate::size::{CALL_MAX, Size, parse_positive};
+use crate::workload::usage_error;
 
 /// Threads at once, each on a file of its own: write, random write, read, random read
 #[derive(Args, Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct Tiotest {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     #[command(flatten)]
-    pub setting: Setting,
+    pub common: CommonFlags,
 }
 
 impl Tiotest {
@@ -49,15 +49,15 @@ impl Tiotest {
     }
 
     /// Whether the flags go together.
-    pub(super) fn check_flags(&self) -> Outcome<()> {
+    pub(super) fn check_flags(&self) -> SuiteResult<()> {
         if self.block.0 > self.size.0.min(CALL_MAX) {
-            return refuse(format!(
+            return usage_error(format!(
                 "-b {} is more than the file of -f {} has, or than one system call moves (1G)",
                 self.block, self.size
             ));
         }
         if self.direct && !self.block.0.is_multiple_of(512) {
-            return refuse(format!(
+            return usage_error(format!(
                 "--direct moves whole sectors: -b {} must be a multiple of 512",
                 self.block
             ));

@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::args::Tiotest;
-use crate::amount::{MB, Size};
-use crate::figure::{Better, Figure, Measured};
+use crate::figure::{Better, Figure, HasFigures};
 use crate::latency;
+use crate::size::{MB, Size};
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -20,11 +20,11 @@ pub struct Report {
     pub direct: bool,
     pub sync: bool,
     pub seed: u64,
-    pub tests: Vec<Tested>,
+    pub tests: Vec<TestResult>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Tested {
+pub struct TestResult {
     pub name: String,
     pub rate: f64,
     /// Seconds of an operation.
@@ -33,10 +33,10 @@ pub struct Tested {
     pub step: Step,
 }
 
-impl Tested {
-    pub fn new(name: &str, step: Step) -> Tested {
+impl TestResult {
+    pub fn new(name: &str, step: Step) -> TestResult {
         let seconds: f64 = step.parts.iter().map(|part| part.seconds).sum();
-        Tested {
+        TestResult {
             name: name.into(),
             rate: step.rate(),
             average_latency: seconds / step.operations() as f64,
@@ -46,22 +46,22 @@ impl Tested {
 }
 
 impl Report {
-    pub fn new(asked: &Tiotest) -> Report {
+    pub fn new(args: &Tiotest) -> Report {
         Report {
-            threads: asked.threads,
-            file_bytes: asked.size.0,
-            block_bytes: asked.block.0,
-            random: asked.random,
-            mmap: asked.mmap,
-            direct: asked.direct,
-            sync: asked.sync,
-            seed: asked.seed,
+            threads: args.threads,
+            file_bytes: args.size.0,
+            block_bytes: args.block.0,
+            random: args.random,
+            mmap: args.mmap,
+            direct: args.direct,
+            sync: args.sync,
+            seed: args.seed,
             tests: Vec::new(),
         }
     }
 }
 
-impl Measured for Report {
+impl HasFigures for Report {
     const PROGRAM: &'static str = "tiotest";
 
     fn figures(&self) -> Vec<Figure> {

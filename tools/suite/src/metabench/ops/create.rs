@@ -5,12 +5,12 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
+use crate::error::{ErrorContext, SuiteResult};
 use crate::latency::Laps;
 use crate::metabench::files::Name;
-use crate::trouble::{Doing, Outcome};
 
 /// Creates a process's files `range` in the current directory, which lies below the top.
-pub fn create(process: usize, range: Range<u64>, top: &Path, laps: &mut Laps) -> Outcome<()> {
+pub fn create(process: usize, range: Range<u64>, top: &Path, laps: &mut Laps) -> SuiteResult<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     for index in range {
         let name = Name::new(process, index);

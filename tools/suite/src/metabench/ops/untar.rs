@@ -9,8 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tar::{Archive, Entry, EntryType};
 
+use crate::error::{ErrorContext, SuiteResult};
 use crate::latency::Laps;
-use crate::trouble::{Doing, Outcome};
 
 /// What was made.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Unpacked {
     pub bytes: u64,
 }
 
-pub fn untar(tar: &Path, laps: &mut Laps) -> Outcome<Unpacked> {
+pub fn untar(tar: &Path, laps: &mut Laps) -> SuiteResult<Unpacked> {
     let file = File::open(tar).doing("open the tar file", tar)?;
     let mut archive = Archive::new(BufReader::with_capacity(1 << 20, file));
     let mut made = Unpacked::default();

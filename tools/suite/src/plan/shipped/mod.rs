@@ -24,13 +24,13 @@ pub fn names() -> Vec<&'static str> {
 
 /// List the plans that ship, or print one to start one's own from
 #[derive(Args, Clone, Debug)]
-pub struct Plans {
+pub struct ListPlans {
     /// Print this plan
     #[arg(value_name = "PLAN", value_parser = names())]
     print: Option<String>,
 }
 
-impl Plans {
+impl ListPlans {
     pub fn run(&self) {
         if let Some(text) = self.print.as_deref().and_then(find) {
             print!("{text}");

@@ -9,7 +9,7 @@ const FIELD: f64 = 26.0;
 const TOP: f64 = 20.0;
 
 /// What stands at the sides.
-pub struct Sides<'a> {
+pub struct AxisLabels<'a> {
     pub columns: &'a [String],
     pub across: &'a str,
     pub rows: &'a [String],
@@ -17,7 +17,7 @@ pub struct Sides<'a> {
 }
 
 /// `values[row][column]`; none where nothing was measured. Colours go from 0 to `most`.
-pub fn heat(sides: &Sides, values: &[Vec<Option<f64>>], most: f64) -> Drawing {
+pub fn heat(sides: &AxisLabels, values: &[Vec<Option<f64>>], most: f64) -> Drawing {
     let left = sides.rows.iter().map(|row| width(row)).fold(0.0, f64::max);
     let left = left.min(110.0) + 8.0;
     let room = (WIDTH - left) / sides.columns.len() as f64;

@@ -1,11 +1,11 @@
 //! All that was measured on one page: as ratios to the first target, and a table of the best medians.
 
-use super::book::{Beside, Book};
 use super::charts::Ink;
 use super::charts::ratios::{self, ratios};
-use super::html::Rows;
+use super::data::{Comparison, ReportData};
+use super::html::HtmlTable;
 use super::panel::Panel;
-use super::plot::{Keys, Plot};
+use super::plot::{Legend, Plot};
 use super::verdict::{mean, says};
 use crate::figure::Better;
 use crate::results::Series;
@@ -13,10 +13,10 @@ use crate::results::compare::number;
 use crate::results::spread::Verdict;
 
 /// Workloads and figures, with all their series.
-fn figures(book: &Book) -> Vec<(&str, Vec<&Series>)> {
+fn figures(data: &ReportData) -> Vec<(&str, Vec<&Series>)> {
     let mut all = Vec::new();
-    for workload in &book.workloads {
-        let of = book.series.iter().filter(|one| one.workload == *workload);
+    for workload in &data.workloads {
+        let of = data.series.iter().filter(|one| one.workload == *workload);
         let series: Vec<&Series> = of.collect();
         let mut seen: Vec<&str> = Vec::new();
         for panel in Panel::all(&series) {
@@ -31,19 +31,19 @@ fn figures(book: &Book) -> Vec<(&str, Vec<&Series>)> {
 }
 
 /// All that was measured, as ratios to the first target. None if they have no figure in common.
-pub fn plot(book: &Book) -> Option<Plot> {
+pub fn plot(data: &ReportData) -> Option<Plot> {
     let mut rows = Vec::new();
-    for (workload, series) in figures(book) {
+    for (workload, series) in figures(data) {
         let mut row = ratios::Row {
             name: format!("{workload}: {}", series[0].figure),
             lines: Vec::new(),
         };
-        for target in &book.targets[1..] {
-            let beside = beside(book, &series, target);
+        for target in &data.targets[1..] {
+            let beside = beside(data, &series, target);
             let Some(mean) = mean(&beside) else { continue };
             let sure = beside.iter().any(|one| says(one).is_some());
             row.lines.push(ratios::Line {
-                ink: Ink::Target(book.number(target)),
+                ink: Ink::Target(data.number(target)),
                 mean,
                 points: beside
                     .iter()
@@ -61,41 +61,41 @@ pub fn plot(book: &Book) -> Option<Plot> {
         }
     }
     (!rows.is_empty()).then(|| Plot {
-        title: format!("How many times as good as {}", book.targets[0]),
+        title: format!("How many times as good as {}", data.targets[0]),
         drawing: ratios(&rows),
-        keys: Keys::some(book, book.targets[1..].iter()),
-        table: overview(book),
+        keys: Legend::some(data, data.targets[1..].iter()),
+        table: overview(data),
     })
 }
 
-fn beside<'a>(book: &'a Book, series: &[&'a Series], target: &str) -> Vec<Beside<'a>> {
+fn beside<'a>(data: &'a ReportData, series: &[&'a Series], target: &str) -> Vec<Comparison<'a>> {
     let of = series.iter().filter(|one| one.target == target);
-    of.filter_map(|one| Beside::of(one, book.at(one, &book.targets[0])?))
+    of.filter_map(|one| Comparison::of(one, data.at(one, &data.targets[0])?))
         .collect()
 }
 
 /// A row a figure: the best median of each target, and how the others do in all settings.
-pub fn overview(book: &Book) -> Rows {
-    let others = &book.targets[1..];
+pub fn overview(data: &ReportData) -> HtmlTable {
+    let others = &data.targets[1..];
     let mut head = vec!["best median of all settings".to_owned()];
-    head.extend(book.targets.iter().cloned());
-    let against = |target: &String| format!("{target} ÷ {}", book.targets[0]);
+    head.extend(data.targets.iter().cloned());
+    let against = |target: &String| format!("{target} ÷ {}", data.targets[0]);
     head.extend(others.iter().map(against));
-    let mut rows = Rows::new(head);
-    for (workload, series) in figures(book) {
-        rows.add(overview_row(book, workload, &series));
+    let mut rows = HtmlTable::new(head);
+    for (workload, series) in figures(data) {
+        rows.add(overview_row(data, workload, &series));
     }
     rows
 }
 
-fn overview_row(book: &Book, workload: &str, of: &[&Series]) -> Vec<String> {
+fn overview_row(data: &ReportData, workload: &str, of: &[&Series]) -> Vec<String> {
     let mut row = vec![format!("{workload}: {}, {}", of[0].figure, of[0].unit)];
-    for target in &book.targets {
+    for target in &data.targets {
         let best = best(of.iter().filter(|one| one.target == *target).copied());
         row.push(best.map_or("–".into(), |series| number(series.spread().median)));
     }
-    for target in &book.targets[1..] {
-        let beside = beside(book, of, target);
+    for target in &data.targets[1..] {
+        let beside = beside(data, of, target);
         let Some(mean) = mean(&beside) else {
             row.push("–".into());
             continue;

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 
 /// Gone after a restart of the machine, as namespaces are.
 const LABS: &str = "/run/gupfs-lab";
 
-pub struct Place {
+pub struct LabDirectory {
     /// As its namespaces begin.
     pub lab: String,
     pub dir: PathBuf,
@@ -22,7 +22,7 @@ pub struct Place {
 }
 
 /// Nobody makes or looks for labs meanwhile.
-fn alone() -> Outcome<File> {
+fn alone() -> SuiteResult<File> {
     let labs = Path::new(LABS);
     let made = DirBuilder::new().recursive(true).mode(0o755).create(labs);
     made.doing("make", labs)?;
@@ -32,9 +32,9 @@ fn alone() -> Outcome<File> {
     Ok(file)
 }
 
-impl Place {
+impl LabDirectory {
     /// The first that is free.
-    pub fn make() -> Outcome<Place> {
+    pub fn make() -> SuiteResult<LabDirectory> {
         let _alone = alone()?;
         for number in 1.. {
             let lab = format!("gupfs-lab{number}");
@@ -46,17 +46,17 @@ impl Place {
             let lock = lock_of(&dir);
             let file = File::create(&lock).doing("make", &lock)?;
             flock(&file, FlockOperation::NonBlockingLockExclusive).doing("lock", &lock)?;
-            return Ok(Place {
+            return Ok(LabDirectory {
                 lab,
                 dir,
                 _lock: file,
             });
         }
-        Err(Trouble::met("there are too many labs"))
+        Err(SuiteError::failed("there are too many labs"))
     }
 
     /// Labs whose makers live no more; and how many live.
-    pub fn abandoned() -> Outcome<(Vec<Place>, usize)> {
+    pub fn abandoned() -> SuiteResult<(Vec<LabDirectory>, usize)> {
         let _alone = alone()?;
         let labs = Path::new(LABS);
         let (mut abandoned, mut living) = (Vec::new(), 0);
@@ -69,7 +69,7 @@ impl Place {
             let lock = lock_of(&dir);
             let file = File::create(&lock).doing("open", &lock)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => abandoned.push(Place {
+                Ok(()) => abandoned.push(LabDirectory {
                     lab: lab.into(),
                     dir,
                     _lock: file,

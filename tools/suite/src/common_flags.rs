@@ -8,7 +8,7 @@ use crate::output::Destination;
 use crate::workload::parse_np;
 
 #[derive(Args, Clone, Debug)]
-pub struct Setting {
+pub struct CommonFlags {
     /// Directory to work in, in a new one below it that is removed at the end
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
@@ -29,7 +29,7 @@ pub struct Setting {
     pub json: Option<PathBuf>,
 }
 
-impl Setting {
+impl CommonFlags {
     pub fn destination(&self) -> Destination<'_> {
         Destination {
             base: self.name.as_deref(),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Why a run ended.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Trouble {
+pub struct SuiteError {
     kind: Kind,
     text: String,
 }
@@ -23,31 +23,31 @@ enum Kind {
     Followed,
 }
 
-/// The exit code of [`Trouble::hung`].
+/// The exit code of [`SuiteError::hung`].
 pub const HUNG: u8 = 3;
 
-pub type Outcome<T> = Result<T, Trouble>;
+pub type SuiteResult<T> = Result<T, SuiteError>;
 
-impl Trouble {
+impl SuiteError {
     /// What was asked for is not possible: nothing was done.
-    pub fn asked(text: impl Into<String>) -> Trouble {
-        Trouble {
+    pub fn usage(text: impl Into<String>) -> SuiteError {
+        SuiteError {
             kind: Kind::Asked,
             text: text.into(),
         }
     }
 
     /// Something on the way failed.
-    pub fn met(text: impl Into<String>) -> Trouble {
-        Trouble {
+    pub fn failed(text: impl Into<String>) -> SuiteError {
+        SuiteError {
             kind: Kind::Met,
             text: text.into(),
         }
     }
 
     /// A call has not come back, and nobody waits for it any longer: what is done next must not touch what it is about.
-    pub fn hung(text: impl Into<String>) -> Trouble {
-        Trouble {
+    pub fn hung(text: impl Into<String>) -> SuiteError {
+        SuiteError {
             kind: Kind::Hung,
             text: text.into(),
         }
@@ -58,8 +58,8 @@ impl Trouble {
     }
 
     /// It stopped since another met trouble.
-    pub fn followed() -> Trouble {
-        Trouble {
+    pub fn another_failed() -> SuiteError {
+        SuiteError {
             kind: Kind::Followed,
             text: "another worker met trouble".into(),
         }
@@ -74,20 +74,20 @@ impl Trouble {
     }
 
     /// The same, with where it happened.
-    pub fn at(self, place: impl fmt::Display) -> Trouble {
+    pub fn at(self, place: impl fmt::Display) -> SuiteError {
         let lines = self.text.lines().map(|line| format!("{place}: {line}"));
         let text = match self.kind {
             // Each line is about another call.
             Kind::Hung => lines.collect::<Vec<_>>().join("\n"),
             _ => format!("{place}: {}", self.text),
         };
-        Trouble { text, ..self }
+        SuiteError { text, ..self }
     }
 
     /// Which of two is told: calls that hang, since that decides what may be done next, and all of them; else the first that
     /// somebody met.
-    fn or(self, other: Trouble) -> Trouble {
-        let rank = |trouble: &Trouble| match trouble.kind {
+    fn or(self, other: SuiteError) -> SuiteError {
+        let rank = |error: &SuiteError| match error.kind {
             Kind::Hung => 2,
             Kind::Asked | Kind::Met => 1,
             Kind::Followed => 0,
@@ -95,31 +95,31 @@ impl Trouble {
         match rank(&self).cmp(&rank(&other)) {
             Ordering::Less => other,
             Ordering::Equal if self.is_hung() => {
-                Trouble::hung(format!("{}\n{}", self.text, other.text))
+                SuiteError::hung(format!("{}\n{}", self.text, other.text))
             }
             Ordering::Equal | Ordering::Greater => self,
         }
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for SuiteError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for SuiteError {}
 
 /// What all came to, or their trouble: rather one that somebody met than one of those who stopped because of it.
-pub fn first_own<T>(all: impl IntoIterator<Item = Outcome<T>>) -> Outcome<Vec<T>> {
-    let (mut well, mut first) = (Vec::new(), None::<Trouble>);
+pub fn first_cause<T>(all: impl IntoIterator<Item = SuiteResult<T>>) -> SuiteResult<Vec<T>> {
+    let (mut well, mut first) = (Vec::new(), None::<SuiteError>);
     for outcome in all {
         match outcome {
             Ok(value) => well.push(value),
-            Err(trouble) => {
+            Err(error) => {
                 first = Some(match first {
-                    None => trouble,
-                    Some(first) => first.or(trouble),
+                    None => error,
+                    Some(first) => first.or(error),
                 });
             }
         }
@@ -128,28 +128,33 @@ pub fn first_own<T>(all: impl IntoIterator<Item = Outcome<T>>) -> Outcome<Vec<T>
 }
 
 /// Adds to a system call's error what was done to which file.
-pub trait Doing<T> {
-    fn doing(self, what: &str, path: &Path) -> Outcome<T>;
+pub trait ErrorContext<T> {
+    fn doing(self, what: &str, path: &Path) -> SuiteResult<T>;
 }
 
-impl<T, E: fmt::Display> Doing<T> for Result<T, E> {
-    fn doing(self, what: &str, path: &Path) -> Outcome<T> {
-        self.map_err(|error| Trouble::met(format!("cannot {what} {}: {error}", path.display())))
+impl<T, E: fmt::Display> ErrorContext<T> for Result<T, E> {
+    fn doing(self, what: &str, path: &Path) -> SuiteResult<T> {
+        self.map_err(|error| {
+            SuiteError::failed(format!("cannot {what} {}: {error}", path.display()))
+        })
     }
 }
 
 #[test]
 fn the_trouble_that_somebody_met_is_told() {
-    let met = |text: &str| Err::<i32, _>(Trouble::met(text));
-    let followed = || Err(Trouble::followed());
-    assert_eq!(first_own([Ok(1), Ok(2)]), Ok(vec![1, 2]));
+    let met = |text: &str| Err::<i32, _>(SuiteError::failed(text));
+    let followed = || Err(SuiteError::another_failed());
+    assert_eq!(first_cause([Ok(1), Ok(2)]), Ok(vec![1, 2]));
     assert_eq!(
-        first_own([Ok(1), followed(), met("a"), met("b"), followed()]),
-        Err(Trouble::met("a"))
+        first_cause([Ok(1), followed(), met("a"), met("b"), followed()]),
+        Err(SuiteError::failed("a"))
     );
-    assert_eq!(first_own([Ok(1), followed()]), Err(Trouble::followed()));
-    let hung = |text: &str| Err(Trouble::hung(text));
-    let both = first_own([met("a"), hung("b"), followed(), hung("c")]);
+    assert_eq!(
+        first_cause([Ok(1), followed()]),
+        Err(SuiteError::another_failed())
+    );
+    let hung = |text: &str| Err(SuiteError::hung(text));
+    let both = first_cause([met("a"), hung("b"), followed(), hung("c")]);
     let both = both.unwrap_err().at("x");
     assert_eq!(
         (both.exit_code(), both.to_string().as_str()),

@@ -3,13 +3,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::trouble::{Outcome, Trouble};
+use crate::error::{SuiteError, SuiteResult};
 
 /// Looked at after each operation, which costs as much as reading a byte that nobody writes.
 #[derive(Default)]
-pub struct Halt(AtomicBool);
+pub struct StopFlag(AtomicBool);
 
-impl Halt {
+impl StopFlag {
     pub fn raise(&self) {
         // Nothing else is told by it: what was the trouble comes with the workers' own outcomes.
         self.0.store(true, Ordering::Relaxed);
@@ -20,9 +20,9 @@ impl Halt {
     }
 
     /// An error once it is raised, to be passed up.
-    pub fn check(&self) -> Outcome<()> {
+    pub fn check(&self) -> SuiteResult<()> {
         match self.is_raised() {
-            true => Err(Trouble::followed()),
+            true => Err(SuiteError::another_failed()),
             false => Ok(()),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::site::Access;
 use super::workers::Workers;
-use crate::trouble::Trouble;
+use crate::error::SuiteError;
 
 /// How long an answer may take that needs no measuring.
 const SOON: Duration = Duration::from_secs(60);
@@ -17,12 +17,12 @@ const SOON: Duration = Duration::from_secs(60);
 const SLOWEST: u64 = 1 << 20;
 
 /// The workers, and who of it is where.
-pub struct Lead<'a> {
+pub struct Coordinator<'a> {
     pub workers: &'a mut Workers,
     pub accesses: &'a [Access],
 }
 
-impl Lead<'_> {
+impl Coordinator<'_> {
     fn member(&self, access: &Access) -> usize {
         let found = self.accesses.iter().position(|other| other == access);
         found.expect("a worker was started for everyone who is named")
@@ -39,6 +39,6 @@ fn moving(bytes: u64) -> Duration {
     SOON + Duration::from_secs(bytes / SLOWEST)
 }
 
-fn misunderstood() -> Trouble {
-    Trouble::met("a worker answered something else than what was asked")
+fn misunderstood() -> SuiteError {
+    SuiteError::failed("a worker answered something else than what was asked")
 }

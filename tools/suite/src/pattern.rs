@@ -9,9 +9,9 @@ use std::path::Path;
 
 use gupfs_kit::random::mix;
 
-use crate::chance::{Dice, mix_all};
+use crate::error::{SuiteError, SuiteResult};
 use crate::memory::Buffer;
-use crate::trouble::{Outcome, Trouble};
+use crate::rng::{Rng, mix_all};
 
 /// A piece that is marked: smaller ones are not looked at by anything that shares equal blocks.
 const PIECE: usize = 4096;
@@ -19,12 +19,12 @@ const WORD: u64 = 8;
 
 /// All words that one writer writes to one place.
 #[derive(Clone, Copy)]
-pub struct Words(u64);
+pub struct PatternWords(u64);
 
-impl Words {
+impl PatternWords {
     /// The words of whatever the numbers together name.
-    pub fn keyed(key: &[u64]) -> Words {
-        Words(mix_all(key))
+    pub fn keyed(key: &[u64]) -> PatternWords {
+        PatternWords(mix_all(key))
     }
 
     /// The eight bytes of which the first lies at the offset, a multiple of eight.
@@ -72,8 +72,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    fn words(self, run: u64) -> Words {
-        Words::keyed(&[run, self.file, self.writer, self.pass])
+    fn words(self, run: u64) -> PatternWords {
+        PatternWords::keyed(&[run, self.file, self.writer, self.pass])
     }
 }
 
@@ -84,20 +84,20 @@ impl fmt::Display for Origin {
 }
 
 /// What a writer writes: memory that is filled again and again.
-pub struct Pen {
+pub struct PatternGenerator {
     run: u64,
     buffer: Buffer,
-    words: Words,
+    words: PatternWords,
     checked: bool,
 }
 
-impl Pen {
+impl PatternGenerator {
     /// For records of so many bytes at most; `checked` if somebody will compare them.
-    pub fn new(run: u64, origin: Origin, record: usize, checked: bool) -> Pen {
+    pub fn new(run: u64, origin: Origin, record: usize, checked: bool) -> PatternGenerator {
         let words = origin.words(run);
         let mut buffer = Buffer::zeroed(record);
-        Dice::new(words.0).fill(&mut buffer);
-        Pen {
+        Rng::new(words.0).fill(&mut buffer);
+        PatternGenerator {
             run,
             buffer,
             words,
@@ -121,17 +121,17 @@ impl Pen {
     }
 }
 
-/// Compares what was read with what was written by a checked [`Pen`].
-pub struct Judge {
+/// Compares what was read with what was written by a checked [`PatternGenerator`].
+pub struct PatternChecker {
     run: u64,
     /// Who else may have written something: for saying whose a wrong word is.
     others: Vec<Origin>,
     expected: Vec<u8>,
 }
 
-impl Judge {
-    pub fn new(run: u64, others: Vec<Origin>) -> Judge {
-        Judge {
+impl PatternChecker {
+    pub fn new(run: u64, others: Vec<Origin>) -> PatternChecker {
+        PatternChecker {
             run,
             others,
             expected: Vec::new(),
@@ -139,7 +139,13 @@ impl Judge {
     }
 
     /// Whether the bytes found at the offset are those that `due` wrote there.
-    pub fn compare(&mut self, path: &Path, offset: u64, found: &[u8], due: Origin) -> Outcome<()> {
+    pub fn compare(
+        &mut self,
+        path: &Path,
+        offset: u64,
+        found: &[u8],
+        due: Origin,
+    ) -> SuiteResult<()> {
         self.expected.resize(found.len(), 0);
         due.words(self.run).fill(&mut self.expected, offset);
         if found == self.expected {
@@ -156,13 +162,20 @@ impl Judge {
         }
     }
 
-    fn wrong(&self, path: &Path, at: u64, expected: &[u8], found: &[u8], due: Origin) -> Trouble {
+    fn wrong(
+        &self,
+        path: &Path,
+        at: u64,
+        expected: &[u8],
+        found: &[u8],
+        due: Origin,
+    ) -> SuiteError {
         let whose = match self.whose(at, found) {
             Some(origin) => format!("which {origin} wrote"),
             None if found.iter().all(|byte| *byte == 0) => "as if never written".into(),
             None => "which nobody wrote there in this run".into(),
         };
-        Trouble::met(format!(
+        SuiteError::failed(format!(
             "{}: wrong data at offset {at}: expected {} of {due}, found {}, {whose}",
             path.display(),
             hex(expected),
@@ -189,7 +202,7 @@ mod tests {
 
     #[test]
     fn bytes_at_an_offset_do_not_depend_on_where_a_record_starts() {
-        let words = Words::keyed(&[1, 2]);
+        let words = PatternWords::keyed(&[1, 2]);
         let mut whole = [0; 64];
         words.fill(&mut whole, 0);
         for (start, end) in [(0, 64), (3, 5), (3, 40), (8, 9), (17, 64), (5, 5)] {
@@ -214,17 +227,20 @@ mod tests {
             writer,
             pass: 1,
         });
-        let mut judge = Judge::new(9, vec![due, other]);
-        let right = Pen::new(9, due, 40, true).record(100, 40).to_vec();
+        let mut checker = PatternChecker::new(9, vec![due, other]);
+        let right = PatternGenerator::new(9, due, 40, true)
+            .record(100, 40)
+            .to_vec();
         let mut said = |found: &[u8]| {
-            judge
+            checker
                 .compare(Path::new("f"), 100, found, due)
-                .map_err(|trouble| trouble.to_string())
+                .map_err(|error| error.to_string())
         };
         assert_eq!(said(&right), Ok(()));
 
         let mut lost = right.clone();
-        lost[12..20].copy_from_slice(&Pen::new(9, other, 40, true).record(100, 40)[12..20]);
+        lost[12..20]
+            .copy_from_slice(&PatternGenerator::new(9, other, 40, true).record(100, 40)[12..20]);
         let lost = said(&lost).unwrap_err();
         assert!(
             lost.starts_with("f: wrong data at offset 112: expected "),

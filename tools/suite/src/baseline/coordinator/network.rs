@@ -7,15 +7,15 @@ use serde::Serialize;
 use super::super::args::Baseline;
 use super::super::orders::{Answer, Flow, Link, Order};
 use super::super::repeated::Repeated;
-use super::{Lead, SOON, measuring, misunderstood};
-use crate::results::Way;
-use crate::trouble::{Doing, Outcome};
-use crate::words::hex;
+use super::{Coordinator, SOON, measuring, misunderstood};
+use crate::error::{ErrorContext, SuiteResult};
+use crate::pattern::hex;
+use crate::results::Direction;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Network {
     pub pairs: Vec<Pair>,
-    pub together: Vec<Together>,
+    pub together: Vec<AllPairs>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -30,15 +30,15 @@ pub struct Point {
     pub streams: u16,
     pub message: u64,
     /// A client writes to the server, or reads from it.
-    pub way: Way,
+    pub way: Direction,
     #[serde(flatten)]
     pub rate: Repeated,
 }
 
 /// All pairs at once, with what was best for each alone.
 #[derive(Clone, Debug, Serialize)]
-pub struct Together {
-    pub way: Way,
+pub struct AllPairs {
+    pub way: Direction,
     pub streams: u16,
     pub message: u64,
     #[serde(flatten)]
@@ -51,20 +51,20 @@ pub struct Together {
 type Load = (u16, u64);
 
 impl Network {
-    pub fn rate(&self, way: Way) -> Option<f64> {
+    pub fn rate(&self, way: Direction) -> Option<f64> {
         let found = self.together.iter().find(|found| found.way == way);
         found.map(|found| found.rate.rate())
     }
 }
 
 impl Pair {
-    pub fn rate(&self, load: Load, way: Way) -> Option<&Repeated> {
+    pub fn rate(&self, load: Load, way: Direction) -> Option<&Repeated> {
         let is = |point: &&Point| (point.streams, point.message) == load && point.way == way;
         self.points.iter().find(is).map(|point| &point.rate)
     }
 
     /// The best of its points.
-    pub fn best(&self, way: Way) -> Option<&Repeated> {
+    pub fn best(&self, way: Direction) -> Option<&Repeated> {
         let points = self.points.iter().filter(|point| point.way == way);
         Repeated::best(points.map(|point| &point.rate))
     }
@@ -76,12 +76,12 @@ impl Pair {
     }
 }
 
-impl Lead<'_> {
-    pub fn network(&mut self, asked: &Baseline) -> Outcome<Network> {
-        let pairs = asked.pairs();
-        let loads = loads(asked);
+impl Coordinator<'_> {
+    pub fn network(&mut self, args: &Baseline) -> SuiteResult<Network> {
+        let pairs = args.pairs();
+        let loads = loads(args);
         let empty = loads.iter().flat_map(|load| {
-            [Way::Write, Way::Read].map(|way| Point {
+            [Direction::Write, Direction::Read].map(|way| Point {
                 streams: load.0,
                 message: load.1,
                 way,
@@ -90,22 +90,22 @@ impl Lead<'_> {
         });
         let empty: Vec<Point> = empty.collect();
         let named = |pair: &(usize, usize)| Pair {
-            client: asked.clients()[pair.0].access.to_string(),
-            server: asked.servers()[pair.1].access.to_string(),
+            client: args.clients()[pair.0].access.to_string(),
+            server: args.servers()[pair.1].access.to_string(),
             points: empty.clone(),
         };
         let mut measured: Vec<Pair> = pairs.iter().map(named).collect();
         // In turns, as with disks.
-        for _ in 0..asked.repeat {
+        for _ in 0..args.repeat {
             for (ends, pair) in pairs.iter().zip(&mut measured) {
                 for point in &mut pair.points {
                     let load = (point.streams, point.message);
-                    let rates = self.flow(asked, &[*ends], load, point.way)?;
+                    let rates = self.flow(args, &[*ends], load, point.way)?;
                     point.rate.add(rates.iter().sum());
                 }
             }
         }
-        let together = self.all_pairs(asked, &pairs, &measured)?;
+        let together = self.all_pairs(args, &pairs, &measured)?;
         Ok(Network {
             pairs: measured,
             together,
@@ -115,13 +115,14 @@ impl Lead<'_> {
     /// All pairs at once, with the load that was best for each alone.
     fn all_pairs(
         &mut self,
-        asked: &Baseline,
+        args: &Baseline,
         pairs: &[(usize, usize)],
         measured: &[Pair],
-    ) -> Outcome<Vec<Together>> {
-        let best = [Way::Write, Way::Read].map(|way| (way, best(measured, &loads(asked), way)));
+    ) -> SuiteResult<Vec<AllPairs>> {
+        let best =
+            [Direction::Write, Direction::Read].map(|way| (way, best(measured, &loads(args), way)));
         if pairs.len() == 1 {
-            let alone = best.map(|(way, (load, rate))| Together {
+            let alone = best.map(|(way, (load, rate))| AllPairs {
                 way,
                 streams: load.0,
                 message: load.1,
@@ -131,15 +132,15 @@ impl Lead<'_> {
             return Ok(alone.into());
         }
         let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..asked.repeat {
+        for _ in 0..args.repeat {
             for ((way, (load, _)), times) in best.iter().zip(&mut times) {
-                times.push(self.flow(asked, pairs, *load, *way)?);
+                times.push(self.flow(args, pairs, *load, *way)?);
             }
         }
         let together = best.into_iter().zip(times);
         let together = together.map(|((way, (load, _)), mut times)| {
             let rate: Repeated = times.iter().map(|each| each.iter().sum()).collect();
-            Together {
+            AllPairs {
                 way,
                 streams: load.0,
                 message: load.1,
@@ -153,12 +154,12 @@ impl Lead<'_> {
     /// MB/s of each of the pairs, all at once. Clients connect, whatever way bytes go then.
     fn flow(
         &mut self,
-        asked: &Baseline,
+        args: &Baseline,
         pairs: &[(usize, usize)],
         load: Load,
-        way: Way,
-    ) -> Outcome<Vec<f64>> {
-        let (clients, servers) = (asked.clients(), asked.servers());
+        way: Direction,
+    ) -> SuiteResult<Vec<f64>> {
+        let (clients, servers) = (args.clients(), args.servers());
         let ends: Vec<(usize, usize)> = pairs
             .iter()
             .map(|(client, server)| {
@@ -173,7 +174,7 @@ impl Lead<'_> {
                 streams: load.0,
             })
         });
-        let links = links.collect::<Outcome<Vec<_>>>()?;
+        let links = links.collect::<SuiteResult<Vec<_>>>()?;
         let listen = ends.iter().zip(&links);
         let listen = listen.map(|((_, server), link)| (*server, Order::Listen(link.clone())));
         let ports = self.workers.ask(listen.collect(), SOON)?;
@@ -191,7 +192,7 @@ impl Lead<'_> {
         let accept = accept.map(|(number, (_, server))| (*server, Order::Accept(number)));
         self.workers.ask(accept.collect(), SOON)?;
 
-        let (message, seconds) = (load.1, asked.seconds);
+        let (message, seconds) = (load.1, args.seconds);
         let mut flows: Vec<Flow> = vec![];
         flows.resize(
             self.accesses.len(),
@@ -204,8 +205,8 @@ impl Lead<'_> {
         );
         for (number, (client, server)) in ends.iter().enumerate() {
             let (sender, receiver) = match way {
-                Way::Write => (client, server),
-                Way::Read => (server, client),
+                Direction::Write => (client, server),
+                Direction::Read => (server, client),
             };
             flows[*sender].sends.push(number);
             flows[*receiver].receives.push(number);
@@ -231,22 +232,22 @@ impl Lead<'_> {
     }
 }
 
-fn loads(asked: &Baseline) -> Vec<Load> {
+fn loads(args: &Baseline) -> Vec<Load> {
     let of = |streams: &u16| {
         let streams = *streams;
-        asked.message.iter().map(move |size| (streams, size.0))
+        args.message.iter().map(move |size| (streams, size.0))
     };
-    asked.streams.iter().flat_map(of).collect()
+    args.streams.iter().flat_map(of).collect()
 }
 
-fn best(pairs: &[Pair], loads: &[Load], way: Way) -> (Load, Repeated) {
+fn best(pairs: &[Pair], loads: &[Load], way: Direction) -> (Load, Repeated) {
     let sum = |load: Load| Repeated::sum(pairs.iter().filter_map(|pair| pair.rate(load, way)));
     let all = loads.iter().map(|load| (*load, sum(*load)));
     Repeated::best_load(all).unwrap_or((loads[0], Repeated::default()))
 }
 
 /// What strangers cannot guess.
-fn secret() -> Outcome<String> {
+fn secret() -> SuiteResult<String> {
     let mut bytes = [0; 16];
     let path = std::path::Path::new("/dev/urandom");
     std::fs::File::open(path)

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use super::hosts::{Hosts, PREFIX_BITS};
-use crate::trouble::{Outcome, Trouble};
+use crate::error::{SuiteError, SuiteResult};
 
 /// Where `ip netns` keeps names of namespaces.
 const NAMES: &str = "/run/netns";
@@ -85,7 +85,7 @@ pub fn file(namespace: &str) -> PathBuf {
 }
 
 /// Makes the namespaces and links of a lab. What a failure leaves, [`remove`] finds.
-pub fn make(lab: &str, hosts: &Hosts, link: Option<Rate>) -> Outcome<()> {
+pub fn make(lab: &str, hosts: &Hosts, link: Option<Rate>) -> SuiteResult<()> {
     let hub = namespace(lab, "hub");
     run("ip", &["netns", "add", &hub])?;
     in_namespace(&hub, "link add switch type bridge")?;
@@ -113,7 +113,7 @@ pub fn make(lab: &str, hosts: &Hosts, link: Option<Rate>) -> Outcome<()> {
     Ok(())
 }
 
-fn in_namespace(namespace: &str, words: &str) -> Outcome<()> {
+fn in_namespace(namespace: &str, words: &str) -> SuiteResult<()> {
     let words: Vec<&str> = ["-n", namespace]
         .into_iter()
         .chain(words.split(' '))
@@ -122,7 +122,7 @@ fn in_namespace(namespace: &str, words: &str) -> Outcome<()> {
 }
 
 /// What leaves through the device is no faster.
-fn limit(namespace: &str, device: &str, rate: Rate) -> Outcome<()> {
+fn limit(namespace: &str, device: &str, rate: Rate) -> SuiteResult<()> {
     let words = format!(
         "-n {namespace} qdisc add dev {device} root tbf rate {rate} burst {} latency 100ms",
         rate.burst()
@@ -130,19 +130,19 @@ fn limit(namespace: &str, device: &str, rate: Rate) -> Outcome<()> {
     run("tc", &words.split(' ').collect::<Vec<_>>())
 }
 
-fn run(tool: &str, words: &[&str]) -> Outcome<()> {
+fn run(tool: &str, words: &[&str]) -> SuiteResult<()> {
     let done = Command::new(tool)
         .args(words)
         .env("PATH", path_with_system_tools())
         .output()
         .map_err(|error| {
-            Trouble::met(format!(
+            SuiteError::failed(format!(
                 "{tool} (Debian: iproute2) cannot be started: {error}"
             ))
         })?;
     match done.status.success() {
         true => Ok(()),
-        false => Err(Trouble::met(format!(
+        false => Err(SuiteError::failed(format!(
             "`{tool} {}` failed: {}",
             words.join(" "),
             String::from_utf8_lossy(&done.stderr).trim()
@@ -165,7 +165,7 @@ pub fn namespaces(lab: &str) -> Vec<String> {
 }
 
 /// Removes a namespace with its links; what is known by no name ends with the last process in it.
-pub fn remove(namespace: &str) -> Outcome<()> {
+pub fn remove(namespace: &str) -> SuiteResult<()> {
     run("ip", &["netns", "delete", namespace])
 }
 

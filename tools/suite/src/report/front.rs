@@ -4,40 +4,40 @@ use std::fmt::Write;
 
 use gupfs_kit::html::escape;
 
-use super::book::Book;
-use super::html::{Rows, paragraph, slug, small};
-use super::plot::Part;
-use super::{glance, verdict};
+use super::data::ReportData;
+use super::html::{HtmlTable, paragraph, slug, small};
+use super::plot::PageItem;
+use super::{overview, verdict};
 use crate::results::compare::{legend, number};
 use crate::results::series::show;
-use crate::results::{Cache, Machine, Ran};
+use crate::results::{Cache, FinishedRun, Machine};
 
-pub fn parts(book: &Book) -> Vec<Part> {
+pub fn parts(data: &ReportData) -> Vec<PageItem> {
     let mut top = format!(
         "<header><h1>{}</h1>{}</header>\n{}<section id=\"verdict\"><h2>What came of it</h2>",
-        escape(&title(book)),
-        small(&subtitle(book)),
-        warnings(book)
+        escape(&title(data)),
+        small(&subtitle(data)),
+        warnings(data)
     );
-    top += &verdict::html(book);
-    let mut parts = vec![Part::Html(top)];
-    match book.targets.len() {
-        1 => parts.push(Part::Html(glance::overview(book).html())),
-        _ => parts.extend(glance::plot(book).map(Part::Front)),
+    top += &verdict::html(data);
+    let mut parts = vec![PageItem::Html(top)];
+    match data.targets.len() {
+        1 => parts.push(PageItem::Html(overview::overview(data).html())),
+        _ => parts.extend(overview::plot(data).map(PageItem::Front)),
     }
     let mut bottom = small(&how_to_read());
     let _ = write!(
         bottom,
         "</section>\n<section id=\"compared\"><h2>What was compared</h2>{}{}</section>\n",
-        compared(book),
-        contents(book)
+        compared(data),
+        contents(data)
     );
-    parts.push(Part::Html(bottom));
+    parts.push(PageItem::Html(bottom));
     parts
 }
 
-fn subtitle(book: &Book) -> String {
-    let runs = &book.results.runs;
+fn subtitle(data: &ReportData) -> String {
+    let runs = &data.results.runs;
     let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
     let mut days: Vec<&str> = runs.iter().filter_map(|run| run.date.get(..10)).collect();
     days.sort_unstable();
@@ -47,7 +47,7 @@ fn subtitle(book: &Book) -> String {
         (Some(first), Some(last)) => format!(", {first} to {last}"),
         _ => String::new(),
     };
-    let plans: Vec<&str> = book.plans().map(|plan| plan.name.as_str()).collect();
+    let plans: Vec<&str> = data.plans().map(|plan| plan.name.as_str()).collect();
     let mut unique: Vec<&str> = Vec::new();
     plans.iter().for_each(|name| {
         if !unique.contains(name) {
@@ -65,9 +65,9 @@ fn subtitle(book: &Book) -> String {
     )
 }
 
-fn contents(book: &Book) -> String {
-    let has = |name: &&String| book.series.iter().any(|one| one.workload == **name);
-    let links = book.workloads.iter().filter(has).map(|name| {
+fn contents(data: &ReportData) -> String {
+    let has = |name: &&String| data.series.iter().any(|one| one.workload == **name);
+    let links = data.workloads.iter().filter(has).map(|name| {
         let (to, name) = (slug(name), escape(name));
         format!("<a href=\"#{to}\">{name}</a>")
     });
@@ -78,23 +78,23 @@ fn contents(book: &Book) -> String {
     )
 }
 
-pub fn title(book: &Book) -> String {
-    match book.targets.split_last() {
+pub fn title(data: &ReportData) -> String {
+    match data.targets.split_last() {
         Some((last, [])) => format!("How fast is {last}?"),
         Some((last, others)) => format!("{} and {last} compared", others.join(", ")),
         None => String::new(),
     }
 }
 
-fn warnings(book: &Book) -> String {
+fn warnings(data: &ReportData) -> String {
     let mut all = Vec::new();
-    match book.missing() {
+    match data.missing() {
         0 => {}
         missing => all.push(format!(
             "This is not the whole: {missing} of the runs that the plans want are not in these results. Run them with --resume."
         )),
     }
-    for failed in &book.results.failed {
+    for failed in &data.results.failed {
         all.push(format!(
             "Failed: {} {} on {}: {}",
             failed.workload,
@@ -103,17 +103,17 @@ fn warnings(book: &Book) -> String {
             failed.why.lines().last().unwrap_or_default()
         ));
     }
-    let undropped = |run: &Ran| run.cache == Cache::Undropped;
-    if book.results.runs.iter().any(undropped) {
+    let undropped = |run: &FinishedRun| run.cache == Cache::Undropped;
+    if data.results.runs.iter().any(undropped) {
         all.push("Caches were not dropped before some runs, since that needs root: their reads may come from memory.".into());
     }
-    let mut machines = book.results.headers.iter().map(|header| &header.machine);
+    let mut machines = data.results.headers.iter().map(|header| &header.machine);
     let first = machines.next();
     if machines.any(|machine| Some(machine) != first) {
         all.push("The runs are of several machines or kernels: differences between targets may be theirs.".into());
     }
-    let unknown = |target: &&String| !book.targets.contains(target);
-    let mut ceilings = book.results.ceilings.iter().map(|top| &top.target);
+    let unknown = |target: &&String| !data.targets.contains(target);
+    let mut ceilings = data.results.ceilings.iter().map(|top| &top.target);
     if let Some(target) = ceilings.find(unknown) {
         all.push(format!(
             "Ceilings were measured for '{target}', and no run is of a target with that name: give `baseline` a --target that is in the plan."
@@ -124,8 +124,8 @@ fn warnings(book: &Book) -> String {
         .collect()
 }
 
-fn compared(book: &Book) -> String {
-    let mut machines: Vec<String> = book
+fn compared(data: &ReportData) -> String {
+    let mut machines: Vec<String> = data
         .results
         .headers
         .iter()
@@ -137,9 +137,9 @@ fn compared(book: &Book) -> String {
     if machines.len() > 1 {
         head.push("machine");
     }
-    let mut rows = Rows::new(head);
-    for name in &book.targets {
-        let mut headers = book.results.headers.iter().rev();
+    let mut rows = HtmlTable::new(head);
+    for name in &data.targets {
+        let mut headers = data.results.headers.iter().rev();
         let Some(header) = headers.find(|header| header.places.contains_key(name)) else {
             continue;
         };

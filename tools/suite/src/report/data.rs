@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use crate::error::{SuiteError, SuiteResult};
 use crate::figure::Better;
 use crate::plan::{Plan, PlannedWorkload, Target, jobs};
 use crate::published::{self, Table};
 use crate::results::spread::{Ratio, Verdict};
 use crate::results::{Results, Series};
-use crate::trouble::{Outcome, Trouble};
 
-pub struct Book {
+pub struct ReportData {
     pub results: Results,
     pub series: Vec<Series>,
     /// In the order in which plans name them; all others are compared with the first.
@@ -20,17 +20,17 @@ pub struct Book {
 }
 
 /// A target beside the first, in the same setting.
-pub struct Beside<'a> {
+pub struct Comparison<'a> {
     pub series: &'a Series,
     /// More than 1 is better, also where less is.
     pub advantage: f64,
     pub verdict: Verdict,
 }
 
-impl Book {
-    pub fn new(results: Results, ceiling: Option<String>) -> Outcome<Book> {
+impl ReportData {
+    pub fn new(results: Results, ceiling: Option<String>) -> SuiteResult<ReportData> {
         if results.runs.is_empty() {
-            return Err(Trouble::asked(
+            return Err(SuiteError::usage(
                 "no run in these results ended well: there is nothing to show",
             ));
         }
@@ -51,12 +51,12 @@ impl Book {
         if let Some(ceiling) = &ceiling
             && !targets.contains(ceiling)
         {
-            return Err(Trouble::asked(format!(
+            return Err(SuiteError::usage(format!(
                 "--ceiling {ceiling}: the targets in these results are {}",
                 targets.join(", ")
             )));
         }
-        Ok(Book {
+        Ok(ReportData {
             series: Series::all(&results.runs),
             results,
             targets,
@@ -105,12 +105,12 @@ impl Book {
     }
 
     /// All series of a target that the first target has too.
-    pub fn beside_first(&self, target: &str) -> Vec<Beside<'_>> {
+    pub fn beside_first(&self, target: &str) -> Vec<Comparison<'_>> {
         let of_target = self.series.iter().filter(|series| series.target == target);
         of_target
             .filter_map(|series| {
                 let first = self.at(series, &self.targets[0])?;
-                Beside::of(series, first)
+                Comparison::of(series, first)
             })
             .collect()
     }
@@ -137,10 +137,10 @@ impl Book {
     }
 }
 
-impl<'a> Beside<'a> {
-    pub fn of(series: &'a Series, first: &Series) -> Option<Beside<'a>> {
+impl<'a> Comparison<'a> {
+    pub fn of(series: &'a Series, first: &Series) -> Option<Comparison<'a>> {
         let ratio = Ratio::of(&series.values, &first.values)?;
-        Some(Beside {
+        Some(Comparison {
             advantage: match series.better {
                 Better::More => ratio.value,
                 Better::Less => ratio.value.recip(),

@@ -5,27 +5,27 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::args::Aging;
-use crate::chance::{Dice, mix_all};
-use crate::ground::Ground;
-use crate::halt::Halt;
+use crate::error::{ErrorContext, SuiteResult};
 use crate::latency::Laps;
+use crate::pattern::{Origin, PatternGenerator};
+use crate::rng::{Rng, mix_all};
+use crate::run_directory::RunDirectory;
 use crate::step::Work;
-use crate::trouble::{Doing, Outcome};
-use crate::words::{Origin, Pen};
+use crate::stop_flag::StopFlag;
 
-pub struct Plot {
+pub struct WorkerFiles {
     dir: PathBuf,
-    files: Vec<Grown>,
+    files: Vec<AgedFile>,
     bytes: u64,
     /// Files that were ever made.
     made: u64,
-    dice: Dice,
-    pen: Pen,
+    rng: Rng,
+    generator: PatternGenerator,
     worker: u64,
     sizes: (u64, u64),
 }
 
-struct Grown {
+struct AgedFile {
     number: u64,
     bytes: u64,
 }
@@ -33,28 +33,28 @@ struct Grown {
 /// The share of its bytes that a worker removes before it writes as many anew.
 const TURN: u64 = 8;
 
-impl Plot {
-    pub fn new(asked: &Aging, ground: &Ground, worker: usize) -> Plot {
+impl WorkerFiles {
+    pub fn new(args: &Aging, run_dir: &RunDirectory, worker: usize) -> WorkerFiles {
         let worker = worker as u64;
-        let longest = asked.record.0 as usize;
-        Plot {
-            dir: ground.dir().join(format!("worker{worker}")),
+        let longest = args.record.0 as usize;
+        WorkerFiles {
+            dir: run_dir.dir().join(format!("worker{worker}")),
             files: Vec::new(),
             bytes: 0,
             made: 0,
-            dice: Dice::new(mix_all(&[asked.seed, worker])),
-            pen: Pen::new(ground.run, origin(worker, 0), longest, false),
+            rng: Rng::new(mix_all(&[args.seed, worker])),
+            generator: PatternGenerator::new(run_dir.run, origin(worker, 0), longest, false),
             worker,
-            sizes: (asked.least.0, asked.most.0),
+            sizes: (args.least.0, args.most.0),
         }
     }
 
-    pub fn make(&self) -> Outcome<()> {
+    pub fn make(&self) -> SuiteResult<()> {
         std::fs::create_dir(&self.dir).doing("make", &self.dir)
     }
 
     /// Writes files until there are so many bytes.
-    pub fn fill(&mut self, to: u64, record: u64, halt: &Halt) -> Outcome<Work> {
+    pub fn fill(&mut self, to: u64, record: u64, halt: &StopFlag) -> SuiteResult<Work> {
         let (before, mut laps) = (self.bytes, Laps::start(halt));
         self.write(to, record, &mut laps)?;
         self.settle()?;
@@ -66,12 +66,12 @@ impl Plot {
     }
 
     /// Removes files at random and writes others, until so many bytes were written.
-    pub fn churn(&mut self, bytes: u64, record: u64, halt: &Halt) -> Outcome<Work> {
+    pub fn churn(&mut self, bytes: u64, record: u64, halt: &StopFlag) -> SuiteResult<Work> {
         let (full, mut written, mut laps) = (self.bytes, 0, Laps::start(halt));
         while written < bytes {
             let low = full - (full / TURN).max(1).min(bytes - written);
             while self.bytes > low && !self.files.is_empty() {
-                let chosen = self.dice.below(self.files.len() as u64) as usize;
+                let chosen = self.rng.below(self.files.len() as u64) as usize;
                 let file = self.files.swap_remove(chosen);
                 let path = self.path(file.number);
                 std::fs::remove_file(&path).doing("remove", &path)?;
@@ -90,22 +90,22 @@ impl Plot {
         })
     }
 
-    fn write(&mut self, to: u64, record: u64, laps: &mut Laps) -> Outcome<()> {
+    fn write(&mut self, to: u64, record: u64, laps: &mut Laps) -> SuiteResult<()> {
         while self.bytes < to {
             let bytes = self.size().min(to - self.bytes);
             let number = self.made;
             self.made += 1;
             let path = self.path(number);
-            self.pen.turn_to(origin(self.worker, number));
+            self.generator.turn_to(origin(self.worker, number));
             let mut file = File::create_new(&path).doing("make", &path)?;
             for offset in (0..bytes).step_by(record as usize) {
                 let length = record.min(bytes - offset) as usize;
-                let piece = self.pen.record(offset, length);
+                let piece = self.generator.record(offset, length);
                 file.write_all(piece).doing("write", &path)?;
             }
             drop(file);
             laps.lap()?;
-            self.files.push(Grown { number, bytes });
+            self.files.push(AgedFile { number, bytes });
             self.bytes += bytes;
         }
         Ok(())
@@ -114,10 +114,10 @@ impl Plot {
     /// Each power of two is as likely as any other: most files are small, most bytes lie in large ones.
     fn size(&mut self) -> u64 {
         let (least, most) = (self.sizes.0 as f64, self.sizes.1 as f64);
-        (least * (most / least).powf(self.dice.share())).round() as u64
+        (least * (most / least).powf(self.rng.fraction())).round() as u64
     }
 
-    fn settle(&self) -> Outcome<()> {
+    fn settle(&self) -> SuiteResult<()> {
         let dir = File::open(&self.dir).doing("open", &self.dir)?;
         rustix::fs::syncfs(&dir).doing("sync the file system of", &self.dir)
     }
@@ -157,21 +157,21 @@ mod tests {
     #[test]
     fn files_come_and_go_and_there_are_as_many_bytes_as_wanted() {
         let place = tempfile::tempdir().unwrap();
-        let asked = Line::try_parse_from(["aging", "--least", "100", "--most", "5000"])
+        let args = Line::try_parse_from(["aging", "--least", "100", "--most", "5000"])
             .unwrap()
             .aging;
-        let mut plot = Plot {
+        let mut plot = WorkerFiles {
             dir: place.path().join("plot"),
             files: Vec::new(),
             bytes: 0,
             made: 0,
-            dice: Dice::new(asked.seed),
-            pen: Pen::new(1, origin(0, 0), 1000, false),
+            rng: Rng::new(args.seed),
+            generator: PatternGenerator::new(1, origin(0, 0), 1000, false),
             worker: 0,
-            sizes: (asked.least.0, asked.most.0),
+            sizes: (args.least.0, args.most.0),
         };
         plot.make().unwrap();
-        let halt = Halt::default();
+        let halt = StopFlag::default();
         assert_eq!(plot.fill(100_000, 1000, &halt).unwrap().bytes, 100_000);
         let (before, bytes) = there(&plot.dir);
         assert_eq!((before as u64, bytes), (plot.made, 100_000));

@@ -5,30 +5,35 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gupfs_kit::date;
 
+use crate::common_flags::CommonFlags;
+use crate::error::{ErrorContext, SuiteResult};
 use crate::procs::Procs;
-use crate::setting::Setting;
 use crate::space;
-use crate::trouble::{Doing, Outcome};
 
-pub struct Ground {
+pub struct RunDirectory {
     dir: PathBuf,
     /// Makes this run's data differ from any other's.
     pub run: u64,
 }
 
-impl Ground {
+impl RunDirectory {
     /// A new directory with room for so many bytes.
-    pub fn make(procs: &mut Procs, of: &str, setting: &Setting, bytes: u64) -> Outcome<Ground> {
-        let below = std::path::absolute(&setting.dir).doing("find", &setting.dir)?;
-        procs.lead(|| space::check(&below, bytes))?;
+    pub fn make(
+        procs: &mut Procs,
+        of: &str,
+        common: &CommonFlags,
+        bytes: u64,
+    ) -> SuiteResult<RunDirectory> {
+        let below = std::path::absolute(&common.dir).doing("find", &common.dir)?;
+        procs.on_rank_0(|| space::check(&below, bytes))?;
         let moment = SystemTime::now().duration_since(UNIX_EPOCH);
         let run = moment.map_or(0, |since| since.as_nanos() as u64);
         let name = format!("{of}_{}_{}", date::stamp(), std::process::id());
         let (run, name) = procs.broadcast(&(run, name))?;
         let dir = below.join(name);
-        procs.remember(&dir)?;
-        procs.lead(|| std::fs::create_dir(&dir).doing("make", &dir))?;
-        Ok(Ground { dir, run })
+        procs.remove_on_failure(&dir)?;
+        procs.on_rank_0(|| std::fs::create_dir(&dir).doing("make", &dir))?;
+        Ok(RunDirectory { dir, run })
     }
 
     pub fn dir(&self) -> &Path {
@@ -45,11 +50,11 @@ impl Ground {
     /// # Errors
     ///
     /// The directory cannot be removed.
-    pub fn end(self, procs: &mut Procs, keep: bool) -> Outcome<()> {
-        procs.lead(|| match keep {
+    pub fn end(self, procs: &mut Procs, keep: bool) -> SuiteResult<()> {
+        procs.on_rank_0(|| match keep {
             true => Ok(()),
             false => std::fs::remove_dir_all(&self.dir).doing("remove", &self.dir),
         })?;
-        procs.forget()
+        procs.keep_all()
     }
 }

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::cpu;
-use crate::halt::Halt;
+use crate::error::{SuiteError, SuiteResult, first_cause};
 use crate::procs::Procs;
-use crate::trouble::{Outcome, Trouble, first_own};
+use crate::stop_flag::StopFlag;
 
 /// How often a process looks whether another has met trouble. Rarely enough not to be felt beside the work.
 const LISTEN: Duration = Duration::from_millis(100);
 
 /// What the workers of this process did.
-pub struct Together<D> {
+pub struct StepDone<D> {
     /// By worker, with the seconds that each needed.
     pub done: Vec<(usize, D, f64)>,
     /// Seconds that all of them needed.
@@ -31,23 +31,23 @@ pub struct Together<D> {
 
 /// Work of so many threads, in step. What a worker needs to be ready is not timed, and nobody starts before all are. If one
 /// meets trouble anywhere, all end with it.
-pub fn take<T, D: Send>(
+pub fn run_step<T, D: Send>(
     procs: &mut Procs,
     workers: &[usize],
-    ready: impl Fn(usize) -> Outcome<T> + Sync,
-    work: impl Fn(usize, T, &Halt) -> Outcome<D> + Sync,
-) -> Outcome<Together<D>> {
-    let (meeting, halt) = (Meeting::new(workers.len()), Halt::default());
+    ready: impl Fn(usize) -> SuiteResult<T> + Sync,
+    work: impl Fn(usize, T, &StopFlag) -> SuiteResult<D> + Sync,
+) -> SuiteResult<StepDone<D>> {
+    let (gate, halt) = (StartBarrier::new(workers.len()), StopFlag::default());
     let (working, ended) = channel();
     let mine = std::thread::scope(|scope| {
         let threads: Vec<_> = workers
             .iter()
             .map(|worker| {
-                let (meeting, halt, ready, work) = (&meeting, &halt, &ready, &work);
+                let (gate, halt, ready, work) = (&gate, &halt, &ready, &work);
                 let working = working.clone();
                 scope.spawn(move || {
-                    let at_work = AtWork::new(halt, working);
-                    let tools = meeting.wait(ready(*worker))?;
+                    let at_work = ThreadGuard::new(halt, working);
+                    let tools = gate.wait(ready(*worker))?;
                     let begun = Instant::now();
                     let done = at_work.end(work(*worker, tools, halt))?;
                     Ok((*worker, done, begun.elapsed().as_secs_f64()))
@@ -55,12 +55,14 @@ pub fn take<T, D: Send>(
             })
             .collect();
         drop(working);
-        let gone = procs.agree(meeting.all_ready()).and_then(|()| procs.go());
+        let gone = procs
+            .agree(gate.all_ready())
+            .and_then(|()| procs.start_together());
         let system = cpu::system_seconds();
         let begun = Instant::now();
-        meeting.start(gone.is_ok());
+        gate.start(gone.is_ok());
         let heard = attend(procs, &halt, &ended);
-        let done: Vec<Outcome<(usize, D, f64)>> = threads
+        let done: Vec<SuiteResult<(usize, D, f64)>> = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())))
             .collect();
@@ -70,7 +72,7 @@ pub fn take<T, D: Send>(
         heard?;
         procs.barrier()?;
         let elapsed = gone.elapsed().as_secs_f64();
-        Ok(first_own(done).map(|done| Together {
+        Ok(first_cause(done).map(|done| StepDone {
             done,
             seconds,
             system,
@@ -81,15 +83,15 @@ pub fn take<T, D: Send>(
 }
 
 /// What each process does by itself, untimed: preparing, checking. If one meets trouble, all end with it.
-pub fn apart<D: Send>(
+pub fn run_untimed<D: Send>(
     procs: &mut Procs,
-    does: impl FnOnce(&Halt) -> Outcome<D> + Send,
-) -> Outcome<D> {
-    let halt = Halt::default();
+    does: impl FnOnce(&StopFlag) -> SuiteResult<D> + Send,
+) -> SuiteResult<D> {
+    let halt = StopFlag::default();
     let (working, ended) = channel();
     let (done, heard) = std::thread::scope(|scope| {
         let halt = &halt;
-        let thread = scope.spawn(move || AtWork::new(halt, working).end(does(halt)));
+        let thread = scope.spawn(move || ThreadGuard::new(halt, working).end(does(halt)));
         let heard = attend(procs, halt, &ended);
         let done = thread.join().unwrap_or_else(|_| Err(panicked()));
         (done, heard)
@@ -98,34 +100,34 @@ pub fn apart<D: Send>(
     procs.agree(done)
 }
 
-fn panicked() -> Trouble {
-    Trouble::met("a thread panicked")
+fn panicked() -> SuiteError {
+    SuiteError::failed("a thread panicked")
 }
 
 /// A worker's thread, until it is dropped.
-struct AtWork<'a> {
-    halt: &'a Halt,
+struct ThreadGuard<'a> {
+    halt: &'a StopFlag,
     well: bool,
     /// Whoever waits learns that it is gone.
     _working: Sender<Infallible>,
 }
 
-impl AtWork<'_> {
-    fn new(halt: &Halt, working: Sender<Infallible>) -> AtWork<'_> {
-        AtWork {
+impl ThreadGuard<'_> {
+    fn new(halt: &StopFlag, working: Sender<Infallible>) -> ThreadGuard<'_> {
+        ThreadGuard {
             halt,
             well: false,
             _working: working,
         }
     }
 
-    fn end<D>(mut self, done: Outcome<D>) -> Outcome<D> {
+    fn end<D>(mut self, done: SuiteResult<D>) -> SuiteResult<D> {
         self.well = done.is_ok();
         done
     }
 }
 
-impl Drop for AtWork<'_> {
+impl Drop for ThreadGuard<'_> {
     /// Also where a panic ends the thread.
     fn drop(&mut self) {
         if !self.well {
@@ -135,7 +137,7 @@ impl Drop for AtWork<'_> {
 }
 
 /// Until all threads of this process have ended: tells other processes of trouble here, and threads here of trouble there.
-fn attend(procs: &mut Procs, halt: &Halt, ended: &Receiver<Infallible>) -> Outcome<()> {
+fn attend(procs: &mut Procs, halt: &StopFlag, ended: &Receiver<Infallible>) -> SuiteResult<()> {
     let (mut told, mut heard) = (false, Ok(()));
     loop {
         let Err(over) = ended.recv_timeout(LISTEN);
@@ -161,40 +163,40 @@ fn attend(procs: &mut Procs, halt: &Halt, ended: &Receiver<Infallible>) -> Outco
 }
 
 /// Where the threads of a process wait for all processes.
-struct Meeting {
+struct StartBarrier {
     ready: Barrier,
     start: Barrier,
-    trouble: Mutex<Option<Trouble>>,
+    error: Mutex<Option<SuiteError>>,
     called_off: AtomicBool,
 }
 
-impl Meeting {
-    fn new(threads: usize) -> Meeting {
-        Meeting {
+impl StartBarrier {
+    fn new(threads: usize) -> StartBarrier {
+        StartBarrier {
             ready: Barrier::new(threads + 1),
             start: Barrier::new(threads + 1),
-            trouble: Mutex::new(None),
+            error: Mutex::new(None),
             called_off: AtomicBool::new(false),
         }
     }
 
     /// A thread's: says whether it is ready, and comes back when the work starts.
-    fn wait<T>(&self, tools: Outcome<T>) -> Outcome<T> {
-        if let Err(trouble) = &tools {
-            *self.trouble.lock() = Some(trouble.clone());
+    fn wait<T>(&self, tools: SuiteResult<T>) -> SuiteResult<T> {
+        if let Err(error) = &tools {
+            *self.error.lock() = Some(error.clone());
         }
         self.ready.wait();
         self.start.wait();
         match self.called_off.load(Ordering::Relaxed) {
-            true => Err(Trouble::followed()),
+            true => Err(SuiteError::another_failed()),
             false => tools,
         }
     }
 
     /// Waits for the threads of this process: the trouble of one that is not ready.
-    fn all_ready(&self) -> Outcome<()> {
+    fn all_ready(&self) -> SuiteResult<()> {
         self.ready.wait();
-        self.trouble.lock().take().map_or(Ok(()), Err)
+        self.error.lock().take().map_or(Ok(()), Err)
     }
 
     fn start(&self, really: bool) {
@@ -205,13 +207,13 @@ impl Meeting {
 
 #[test]
 fn nobody_starts_if_one_is_not_ready() {
-    let meeting = Meeting::new(2);
+    let gate = StartBarrier::new(2);
     let (good, bad) = std::thread::scope(|scope| {
-        let good = scope.spawn(|| meeting.wait(Ok(1)));
-        let bad = scope.spawn(|| meeting.wait::<i32>(Err(Trouble::met("no memory"))));
-        let ready = meeting.all_ready();
-        assert_eq!(ready, Err(Trouble::met("no memory")));
-        meeting.start(false);
+        let good = scope.spawn(|| gate.wait(Ok(1)));
+        let bad = scope.spawn(|| gate.wait::<i32>(Err(SuiteError::failed("no memory"))));
+        let ready = gate.all_ready();
+        assert_eq!(ready, Err(SuiteError::failed("no memory")));
+        gate.start(false);
         (good.join().unwrap(), bad.join().unwrap())
     });
     assert!(good.is_err() && bad.is_err());

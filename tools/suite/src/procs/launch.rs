@@ -1,10 +1,10 @@
 //! How the processes of a run come to be.
 
 use super::{Procs, hub, local};
-use crate::trouble::{Outcome, Trouble};
-use crate::{leftovers, signals};
+use crate::error::{SuiteError, SuiteResult};
+use crate::{cleanup, signals};
 
-pub enum Begun {
+pub enum Launch {
     /// This process takes part.
     Process(Procs),
     /// This process started those that do; they have ended, with this exit code.
@@ -29,7 +29,7 @@ fn mpi_started() -> Option<(usize, usize)> {
 }
 
 /// This process's rank if a starter gave it one: 0 if it is alone. For messages that only one shall print.
-pub fn started_as() -> usize {
+pub fn launch_rank() -> usize {
     let local = std::env::var(local::PLACE).ok();
     let local = local.and_then(|place| place.split_once('/')?.0.parse().ok());
     local.or(mpi_started().map(|(_, rank)| rank)).unwrap_or(0)
@@ -37,43 +37,43 @@ pub fn started_as() -> usize {
 
 /// Begins a run: as one of its processes, by MPI if mpirun or srun started this program, or by starting `np`, else `otherwise`
 /// processes here.
-pub fn begin(np: Option<usize>, otherwise: usize) -> Outcome<Begun> {
+pub fn begin(np: Option<usize>, otherwise: usize) -> SuiteResult<Launch> {
     if let Ok(place) = std::env::var(local::PLACE) {
         clean_up_when_ended();
-        return local::join(&place).map(Begun::Process);
+        return local::join(&place).map(Launch::Process);
     }
     match (mpi_started(), np) {
-        (Some(_), Some(np)) => Err(Trouble::asked(format!(
+        (Some(_), Some(np)) => Err(SuiteError::usage(format!(
             "--np {np} starts local processes, but mpirun or srun started this program already: use one of them"
         ))),
         (Some((size, _)), None) => by_mpi(size),
-        (None, np) => hub::run(np.unwrap_or(otherwise)).map(Begun::Ended),
+        (None, np) => hub::run(np.unwrap_or(otherwise)).map(Launch::Ended),
     }
 }
 
 /// A process that a signal ends removes what its run made.
 fn clean_up_when_ended() {
-    signals::on_ending(|signal| {
-        for said in leftovers::undo() {
+    signals::on_termination(|signal| {
+        for said in cleanup::repair() {
             eprintln!("{said}");
         }
-        leftovers::remove();
+        cleanup::remove();
         std::process::exit(128 + signal);
     });
 }
 
 #[cfg(feature = "mpi")]
-fn by_mpi(_size: usize) -> Outcome<Begun> {
+fn by_mpi(_size: usize) -> SuiteResult<Launch> {
     clean_up_when_ended();
-    super::mpi::join().map(Begun::Process)
+    super::mpi::join().map(Launch::Process)
 }
 
 #[cfg(not(feature = "mpi"))]
-fn by_mpi(size: usize) -> Outcome<Begun> {
+fn by_mpi(size: usize) -> SuiteResult<Launch> {
     if size == 1 {
-        return hub::run(1).map(Begun::Ended);
+        return hub::run(1).map(Launch::Ended);
     }
-    Err(Trouble::asked(format!(
+    Err(SuiteError::usage(format!(
         "mpirun or srun started {size} processes, but this program was built without MPI, and they would run {size} times alone. \
          Build it with `cargo build --release -p gupfs-suite --features mpi` (Debian: openmpi-bin libopenmpi-dev libclang-dev), \
          or start it with --np {size} for processes on this host"

@@ -8,15 +8,15 @@ pub fn mix_all(numbers: &[u64]) -> u64 {
 }
 
 /// A sequence of numbers.
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(mix(seed))
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(mix(seed))
     }
 
     /// The next number.
-    pub fn roll(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN_GAMMA);
         mix(self.0)
     }
@@ -25,17 +25,17 @@ impl Dice {
     /// bounds below 2³².)
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "nothing lies below 0");
-        ((u128::from(self.roll()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
     /// The next number in 0..1.
-    pub fn share(&mut self) -> f64 {
-        (self.roll() >> 11) as f64 / (1u64 << 53) as f64
+    pub fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for piece in bytes.chunks_mut(8) {
-            let word = self.roll().to_le_bytes();
+            let word = self.next().to_le_bytes();
             piece.copy_from_slice(&word[..piece.len()]);
         }
     }
@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_numbers() {
         let rolls = |seed| {
-            let mut dice = Dice::new(seed);
-            [dice.roll(), dice.roll(), dice.below(10)]
+            let mut rng = Rng::new(seed);
+            [rng.next(), rng.next(), rng.below(10)]
         };
         assert_eq!(rolls(7), rolls(7));
         assert_ne!(rolls(7), rolls(8));
@@ -57,11 +57,11 @@ mod tests {
 
     #[test]
     fn numbers_below_a_bound_reach_all_of_it() {
-        let mut dice = Dice::new(1);
+        let mut rng = Rng::new(1);
         let mut seen = [false; 5];
         for _ in 0..200 {
-            seen[dice.below(5) as usize] = true;
-            assert!((0.0..1.0).contains(&dice.share()));
+            seen[rng.below(5) as usize] = true;
+            assert!((0.0..1.0).contains(&rng.fraction()));
         }
         assert_eq!(seen, [true; 5]);
     }

@@ -17,29 +17,29 @@ fn made() -> MutexGuard<'static, Vec<PathBuf>> {
 }
 
 /// This process may break something: how to repair it, saying what there is to say of that.
-pub fn undo_with(undo: impl FnOnce() -> Vec<String> + Send + 'static) {
+pub fn repair_with(undo: impl FnOnce() -> Vec<String> + Send + 'static) {
     *BROKE.lock() = Some(Box::new(undo));
 }
 
 /// Repairs what this process broke.
-pub fn undo() -> Vec<String> {
+pub fn repair() -> Vec<String> {
     // It is held meanwhile: who comes second waits until things are repaired.
     let mut broke = BROKE.lock();
     broke.take().map_or_else(Vec::new, |undo| undo())
 }
 
 /// Leaves what was made, which is named.
-pub fn leave() -> Vec<PathBuf> {
+pub fn take_paths() -> Vec<PathBuf> {
     made().drain(..).collect()
 }
 
 /// A file or directory of this run will be at the path.
-pub fn remember(path: &Path) {
+pub fn register(path: &Path) {
     made().push(path.to_path_buf());
 }
 
 /// All that was made shall stay, or is gone, and nothing is broken.
-pub fn forget() {
+pub fn clear() {
     made().clear();
     *BROKE.lock() = None;
 }

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::book::Book;
+use super::data::ReportData;
 use super::{files, page};
+use crate::error::{ErrorContext, SuiteError, SuiteResult};
 use crate::results::Results;
-use crate::trouble::{Doing, Outcome, Trouble};
 
 /// Write a page that shows results: verdict, charts, tables, published figures beside them
 #[derive(Args, Clone, Debug)]
-pub struct Make {
+pub struct ReportCommand {
     /// Result files that `run` and `baseline` wrote; targets of the same name are the same
     #[arg(value_name = "RESULTS", required = true)]
     results: Vec<PathBuf>,
@@ -26,23 +26,23 @@ pub struct Make {
     ceiling: Option<String>,
 }
 
-impl Make {
+impl ReportCommand {
     /// The exit code.
-    pub fn run(&self) -> Outcome<u8> {
-        let read: Outcome<Vec<Results>> = self.results.iter().map(|path| read(path)).collect();
-        let book = Book::new(Results::join(read?), self.ceiling.clone())?;
+    pub fn run(&self) -> SuiteResult<u8> {
+        let read: SuiteResult<Vec<Results>> = self.results.iter().map(|path| read(path)).collect();
+        let data = ReportData::new(Results::join(read?), self.ceiling.clone())?;
         let out = match &self.out {
             Some(out) => out.clone(),
             None => self.results[0].with_extension("html"),
         };
         if self.results.contains(&out) {
-            return Err(Trouble::asked(format!(
+            return Err(SuiteError::usage(format!(
                 "{} is a result file: give another --out",
                 out.display()
             )));
         }
-        let parts = page::parts(&book);
-        std::fs::write(&out, page::html(&book, &parts)).doing("write the page", &out)?;
+        let parts = page::parts(&data);
+        std::fs::write(&out, page::html(&data, &parts)).doing("write the page", &out)?;
         println!("{}", out.display());
         if let Some(dir) = &self.plots {
             let written = files::write(dir, page::plots(&parts))?;
@@ -60,6 +60,6 @@ impl Make {
 }
 
 /// Who named a file that is none named it wrongly.
-fn read(path: &Path) -> Outcome<Results> {
-    Results::read(path).map_err(|trouble| Trouble::asked(trouble.to_string()))
+fn read(path: &Path) -> SuiteResult<Results> {
+    Results::read(path).map_err(|error| SuiteError::usage(error.to_string()))
 }
