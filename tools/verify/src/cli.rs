@@ -9,8 +9,8 @@ use clap::Args;
 use gupfs_kit::agent::{self, Agent, TokenFile};
 
 use crate::check::Model;
+use crate::coordinator::{self, CannotRun, MountAddress, RunResult, Settings};
 use crate::frame;
-use crate::lead::{self, CannotRun, Outcome, Settings, Site};
 use crate::mix::Mix;
 use crate::report::{Run, Verdict, page, read_script};
 use crate::work;
@@ -108,7 +108,7 @@ impl Verify {
         })
     }
 
-    fn try_run(self, mut itself: Vec<OsString>) -> Outcome<Verdict> {
+    fn try_run(self, mut itself: Vec<OsString>) -> RunResult<Verdict> {
         itself.push("--worker".into());
         if self.worker {
             let served = work::serve(io::stdin().lock(), io::stdout());
@@ -132,7 +132,7 @@ impl Verify {
         if let Some(file) = &self.replay {
             return self.replay(settings, file);
         }
-        let mut run = lead::run(&settings)?;
+        let mut run = coordinator::run(&settings)?;
         self.save(&mut run)?;
         match self.json {
             true => println!("{:#}", run.to_json()),
@@ -141,11 +141,11 @@ impl Verify {
         Ok(run.verdict())
     }
 
-    fn settings(&self, itself: Vec<OsString>, token: Option<&str>) -> Outcome<Settings> {
-        let sites: Result<Vec<Site>, String> = self
+    fn settings(&self, itself: Vec<OsString>, token: Option<&str>) -> RunResult<Settings> {
+        let sites: Result<Vec<MountAddress>, String> = self
             .directories
             .iter()
-            .map(|text| Site::parse(text, &self.through, token))
+            .map(|text| MountAddress::parse(text, &self.through, token))
             .collect();
         if !(0.1..=3600.0).contains(&self.round) {
             return Err(CannotRun("a round lasts 0.1 to 3600 seconds".into()));
@@ -166,7 +166,7 @@ impl Verify {
         })
     }
 
-    fn replay(&self, mut settings: Settings, file: &Path) -> Outcome<Verdict> {
+    fn replay(&self, mut settings: Settings, file: &Path) -> RunResult<Verdict> {
         let script = read_script(file)
             .map_err(|error| CannotRun(format!("cannot read {}: {error}", file.display())))?;
         settings.processes = (script.mount_of.len() / settings.sites.len().max(1)) as u16;
@@ -174,7 +174,7 @@ impl Verify {
             true => Model::CloseToOpen,
             false => Model::Posix,
         };
-        let replayed = lead::replay(&settings, &script)?;
+        let replayed = coordinator::replay(&settings, &script)?;
         let (failed, of) = (replayed.failed, replayed.of);
         match self.json {
             true => println!("{:#}", serde_json::json!({ "failed": failed, "of": of })),
@@ -189,7 +189,7 @@ impl Verify {
         })
     }
 
-    fn save(&self, run: &mut Run) -> Outcome<()> {
+    fn save(&self, run: &mut Run) -> RunResult<()> {
         let Some(found) = run.found.first() else {
             return Ok(());
         };
@@ -210,5 +210,5 @@ impl Verify {
 
 fn new_seed() -> u64 {
     // Different in every run is all that is asked.
-    crate::dice::Dice::of(&[work::now(), u64::from(std::process::id())]).next() & 0xFFFF_FFFF
+    crate::rng::Rng::of(&[work::now(), u64::from(std::process::id())]).next() & 0xFFFF_FFFF
 }

@@ -10,11 +10,11 @@
 
 pub mod check;
 pub mod cli;
-mod dice;
+mod coordinator;
 mod frame;
 pub mod history;
-mod lead;
 mod mix;
 pub mod report;
+mod rng;
 pub mod subject;
 mod work;

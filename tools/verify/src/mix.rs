@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::dice::Dice;
 use crate::history::{Allocate, Call, Flavour, Rename, tag};
+use crate::rng::Rng;
 use crate::subject::{
     BORDERS, FOLDERS, MAPPED_SIZE, PLAIN, Range, SLOTS, Subject, WHOLE, subjects,
 };
@@ -83,7 +83,7 @@ impl Mix {
 
 /// What a worker remembers from operation to operation.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct WorkerMemory {
     /// Units of each lock file that it holds: first, last.
     pub held: BTreeMap<Subject, (u8, u8)>,
     /// Records that it last saw in each log.
@@ -92,42 +92,42 @@ pub struct Memory {
 
 /// A worker's next operation on a subject. `number` is the operation's, for its tag.
 pub fn next(
-    dice: &mut Dice,
+    rng: &mut Rng,
     subject: Subject,
     worker: u16,
     number: u32,
-    memory: &mut Memory,
+    memory: &mut WorkerMemory,
 ) -> Call {
     let tag = tag::of(worker, number);
     match subject {
-        Subject::Names(_) => name(dice, tag),
-        Subject::Data(_) => data(dice, tag),
-        Subject::Mapped(_) => mapped(dice, tag),
-        Subject::Log(_) => log(dice, tag, memory.records.get(&subject).copied()),
-        Subject::Attr(_) => attr(dice, tag),
-        Subject::Lock(n) => lock(dice, n % 2 == 0, memory.held.get(&subject).copied()),
+        Subject::Names(_) => name(rng, tag),
+        Subject::Data(_) => data(rng, tag),
+        Subject::Mapped(_) => mapped(rng, tag),
+        Subject::Log(_) => log(rng, tag, memory.records.get(&subject).copied()),
+        Subject::Attr(_) => attr(rng, tag),
+        Subject::Lock(n) => lock(rng, n % 2 == 0, memory.held.get(&subject).copied()),
     }
 }
 
-fn name(dice: &mut Dice, tag: u64) -> Call {
+fn name(rng: &mut Rng, tag: u64) -> Call {
     // Half of all meet at two slots of different directories.
-    let slot = |dice: &mut Dice| match dice.below(10) {
-        0..5 => dice.one_of(&[0, 3]),
-        5..8 => dice.below(u64::from(PLAIN)) as u8,
-        _ => FOLDERS + dice.below(u64::from(SLOTS - FOLDERS)) as u8,
+    let slot = |rng: &mut Rng| match rng.below(10) {
+        0..5 => rng.one_of(&[0, 3]),
+        5..8 => rng.below(u64::from(PLAIN)) as u8,
+        _ => FOLDERS + rng.below(u64::from(SLOTS - FOLDERS)) as u8,
     };
-    let at = slot(dice);
-    if dice.chance(8) {
-        let at = PLAIN + dice.below(u64::from(FOLDERS - PLAIN)) as u8;
-        return dice.weighted(&[
+    let at = slot(rng);
+    if rng.chance(8) {
+        let at = PLAIN + rng.below(u64::from(FOLDERS - PLAIN)) as u8;
+        return rng.weighted(&[
             (5, Call::MakeDir { at }),
             (3, Call::RemoveDir { at }),
             (2, Call::Look { at }),
         ]);
     }
-    let to = slot(dice);
+    let to = slot(rng);
     let rename = |how| Call::Rename { from: at, to, how };
-    dice.weighted(&[
+    rng.weighted(&[
         (
             6,
             Call::Create {
@@ -164,29 +164,29 @@ fn name(dice: &mut Dice, tag: u64) -> Call {
 }
 
 /// A range that is changed: mostly short, so that many fit into a second.
-fn range(dice: &mut Dice) -> Range {
-    let longest = dice.weighted(&[(80, 8 << 10), (17, 80 << 10), (3, 2 << 20)]);
-    between_borders(dice, longest)
+fn range(rng: &mut Rng) -> Range {
+    let longest = rng.weighted(&[(80, 8 << 10), (17, 80 << 10), (3, 2 << 20)]);
+    between_borders(rng, longest)
 }
 
 /// A range that is read: mostly long, as what one mount shows too late is soon changed again, and seen by who reads it before.
-fn seen(dice: &mut Dice) -> Range {
-    match dice.below(100) {
-        0..35 => between_borders(dice, 8 << 10),
+fn seen(rng: &mut Rng) -> Range {
+    match rng.below(100) {
+        0..35 => between_borders(rng, 8 << 10),
         35..95 => Range {
-            from: BORDERS[dice.below(6) as usize],
+            from: BORDERS[rng.below(6) as usize],
             to: 68 << 10,
         },
         _ => WHOLE,
     }
 }
 
-fn between_borders(dice: &mut Dice, longest: u64) -> Range {
+fn between_borders(rng: &mut Rng, longest: u64) -> Range {
     loop {
-        let from = dice.below(BORDERS.len() as u64 - 1) as usize;
+        let from = rng.below(BORDERS.len() as u64 - 1) as usize;
         // The first pages are where most meet.
-        let from = if dice.chance(40) { from % 6 } else { from };
-        let to = from + 1 + dice.below(6) as usize;
+        let from = if rng.chance(40) { from % 6 } else { from };
+        let to = from + 1 + rng.below(6) as usize;
         let Some(end) = BORDERS.get(to) else { continue };
         if end - BORDERS[from] <= longest {
             return Range {
@@ -197,12 +197,12 @@ fn between_borders(dice: &mut Dice, longest: u64) -> Range {
     }
 }
 
-fn data(dice: &mut Dice, tag: u64) -> Call {
-    let (range, seen) = (range(dice), seen(dice));
-    let flavour = dice.weighted(&[(3, Flavour::Session), (1, Flavour::Fresh)]);
-    let to = dice.one_of(&BORDERS);
+fn data(rng: &mut Rng, tag: u64) -> Call {
+    let (range, seen) = (range(rng), seen(rng));
+    let flavour = rng.weighted(&[(3, Flavour::Session), (1, Flavour::Fresh)]);
+    let to = rng.one_of(&BORDERS);
     let allocate = |how| Call::Allocate { range, how };
-    dice.weighted(&[
+    rng.weighted(&[
         (
             34,
             Call::Write {
@@ -230,15 +230,15 @@ fn data(dice: &mut Dice, tag: u64) -> Call {
     ])
 }
 
-fn mapped(dice: &mut Dice, tag: u64) -> Call {
+fn mapped(rng: &mut Rng, tag: u64) -> Call {
     let range = loop {
-        let range = range(dice);
+        let range = range(rng);
         if range.to <= MAPPED_SIZE && range.to - range.from <= 16 << 10 {
             break range;
         }
     };
-    let flavour = dice.one_of(&[Flavour::Session, Flavour::Fresh]);
-    dice.weighted(&[
+    let flavour = rng.one_of(&[Flavour::Session, Flavour::Fresh]);
+    rng.weighted(&[
         (30, Call::MapRead { range }),
         (30, Call::MapWrite { range, tag }),
         (15, Call::Read { range, flavour }),
@@ -253,23 +253,23 @@ fn mapped(dice: &mut Dice, tag: u64) -> Call {
     ])
 }
 
-fn log(dice: &mut Dice, tag: u64, records: Option<usize>) -> Call {
+fn log(rng: &mut Rng, tag: u64, records: Option<usize>) -> Call {
     // Read before it is cut, so that the order of most records is known.
-    if records.is_some_and(|records| records > 40) && dice.chance(30) {
+    if records.is_some_and(|records| records > 40) && rng.chance(30) {
         return Call::CutLog;
     }
-    dice.weighted(&[
+    rng.weighted(&[
         (40, Call::Append { tag }),
         (45, Call::ReadLog),
         (15, Call::LogSize),
     ])
 }
 
-fn attr(dice: &mut Dice, tag: u64) -> Call {
+fn attr(rng: &mut Rng, tag: u64) -> Call {
     // Times that are whole seconds and all different; modes that the owner keeps his rights in.
     let seconds = 1_000_000_001 + (tag >> 32) * 10_000_000 + (tag & 0xFF_FFFF) % 10_000_000;
-    let mode = 0o600 | dice.below(0o200) as u32;
-    dice.weighted(&[
+    let mode = 0o600 | rng.below(0o200) as u32;
+    rng.weighted(&[
         (15, Call::SetMode { mode }),
         (15, Call::SetTime { seconds }),
         (15, Call::SetXattr { tag }),
@@ -279,7 +279,7 @@ fn attr(dice: &mut Dice, tag: u64) -> Call {
     ])
 }
 
-fn lock(dice: &mut Dice, whole: bool, held: Option<(u8, u8)>) -> Call {
+fn lock(rng: &mut Rng, whole: bool, held: Option<(u8, u8)>) -> Call {
     if let Some((first, last)) = held {
         return Call::Unlock { first, last };
     }
@@ -287,13 +287,13 @@ fn lock(dice: &mut Dice, whole: bool, held: Option<(u8, u8)>) -> Call {
     let (first, last) = match whole {
         true => (0, units as u8),
         false => {
-            let first = dice.below(units);
-            (first as u8, (first + 1 + dice.below(units - first)) as u8)
+            let first = rng.below(units);
+            (first as u8, (first + 1 + rng.below(units - first)) as u8)
         }
     };
     Call::Lock {
         first,
         last,
-        exclusive: dice.chance(60),
+        exclusive: rng.chance(60),
     }
 }

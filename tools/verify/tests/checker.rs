@@ -2,7 +2,7 @@
 //! agree; with an answer changed to what was never so, they do not; taken apart they are judged as whole.
 
 use gupfs_verify::check::model::register::{Act, Register};
-use gupfs_verify::check::search::{Bound, Found, Timed, search};
+use gupfs_verify::check::search::{Bound, SearchResult, Timed, search};
 use gupfs_verify::check::{Model, judge};
 use gupfs_verify::history::{Answer, Call, Flavour, History, Record, tag};
 use gupfs_verify::subject::{Range, Subject};
@@ -180,7 +180,7 @@ proptest! {
             })
             .collect();
         let found = search(&Register, 0, &acts, Bound::default());
-        prop_assert_eq!(found == Found::Agrees, agrees_by_force(0, &acts), "{:?}", acts);
+        prop_assert_eq!(found == SearchResult::Agrees, agrees_by_force(0, &acts), "{:?}", acts);
     }
 }
 

@@ -5,7 +5,7 @@
 //! the same worker's, whose writes stay in order. Locks are locks. Names, attributes, sizes and logs are not judged: the contract says nothing of them, and what
 //! a mount believes of a name decides what it asks for.
 
-use super::project::{Ended, Of, Parts, by_subject, ended, locks_of, words};
+use super::project::{Ended, HistoryParts, SubjectRecords, by_subject, ended, locks_of, words};
 use super::search::Bound;
 use super::{Finding, Judgement, judge_parts};
 use crate::check::model::register::Act;
@@ -14,7 +14,7 @@ use crate::history::{Call, Flavour, History, Record, tag};
 use crate::subject::{Subject, subject_path};
 
 pub fn judge_close_to_open(history: &History, bound: Bound) -> Judgement {
-    let mut parts = Parts::default();
+    let mut parts = HistoryParts::default();
     let mut findings = Vec::new();
     let mut skipped = 0;
     for of in by_subject(history) {
@@ -36,31 +36,31 @@ struct Session {
 }
 
 /// A value that a word had, and may be seen.
-struct Put<'a> {
+struct WrittenValue<'a> {
     index: usize,
     record: &'a Record,
     value: u64,
     closed: u64,
 }
 
-impl Put<'_> {
+impl WrittenValue<'_> {
     /// Whether nothing of the other can be there any more when this one is.
-    fn overwrites(&self, other: &Put) -> bool {
+    fn overwrites(&self, other: &WrittenValue) -> bool {
         let after = |moment: u64| moment < self.record.start;
         let same_worker = self.record.worker == other.record.worker;
         after(other.closed) || (same_worker && after(other.record.end_or_never()))
     }
 }
 
-fn bytes(of: &Of, findings: &mut Vec<Finding>) {
+fn bytes(of: &SubjectRecords, findings: &mut Vec<Finding>) {
     let sessions = sessions(of);
     let words = words(of.records.iter().map(|(_, record)| *record));
-    let mut puts: Vec<Vec<Put>> = words.iter().map(|_| Vec::new()).collect();
+    let mut puts: Vec<Vec<WrittenValue>> = words.iter().map(|_| Vec::new()).collect();
     let mut sees: Vec<Vec<(usize, &Record, u64, u64)>> = words.iter().map(|_| Vec::new()).collect();
     for ((index, record), session) in of.records.iter().zip(&sessions) {
         for (position, act) in words_acts(record, &words) {
             match act {
-                Act::Put(value) => puts[position].push(Put {
+                Act::Put(value) => puts[position].push(WrittenValue {
                     index: *index,
                     record,
                     value,
@@ -85,17 +85,17 @@ fn bytes(of: &Of, findings: &mut Vec<Finding>) {
 fn stale(
     subject: Subject,
     word: u64,
-    puts: &[Put],
+    puts: &[WrittenValue],
     sees: &[(usize, &Record, u64, u64)],
 ) -> Option<Finding> {
     for (index, read, opened, value) in sees {
-        let known = |put: &&Put| {
+        let known = |put: &&WrittenValue| {
             put.closed < *opened
                 || (put.record.worker == read.worker && put.record.end_or_never() < read.start)
         };
-        let known: Vec<&Put> = puts.iter().filter(known).collect();
-        let is_overwritten = |put: &Put| known.iter().any(|newer| newer.overwrites(put));
-        let may_show = |put: &Put| {
+        let known: Vec<&WrittenValue> = puts.iter().filter(known).collect();
+        let is_overwritten = |put: &WrittenValue| known.iter().any(|newer| newer.overwrites(put));
+        let may_show = |put: &WrittenValue| {
             put.value == *value && put.record.start < read.end_or_never() && !is_overwritten(put)
         };
         let initial = *value == 0 && known.is_empty();
@@ -123,7 +123,7 @@ fn stale(
 }
 
 /// The session of each record, in their order. One that is still open at the end is closed never.
-fn sessions(of: &Of) -> Vec<Session> {
+fn sessions(of: &SubjectRecords) -> Vec<Session> {
     let mut sessions: Vec<Session> = Vec::with_capacity(of.records.len());
     let mut opened: std::collections::BTreeMap<u16, u64> = Default::default();
     for (_, record) in &of.records {

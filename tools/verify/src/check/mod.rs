@@ -17,8 +17,8 @@ mod shrink;
 
 pub use close_to_open::judge_close_to_open;
 pub use overlap::conflicts;
-pub use part::{Part, Trouble};
-pub use project::{ATTRIBUTES, Said, parts, said};
+pub use part::{HistoryPart, PartError};
+pub use project::{ATTRIBUTES, Certainty, certainty, parts};
 pub use search::Bound;
 
 use crate::history::History;
@@ -69,7 +69,7 @@ pub fn judge(history: &History, model: Model, bound: Bound) -> Judgement {
     judge_parts(taken.parts, taken.permitted, bound)
 }
 
-fn judge_parts(parts: Vec<Box<dyn Part>>, permitted: usize, bound: Bound) -> Judgement {
+fn judge_parts(parts: Vec<Box<dyn HistoryPart>>, permitted: usize, bound: Bound) -> Judgement {
     let mut judgement = Judgement {
         permitted,
         ..Judgement::default()
@@ -77,8 +77,8 @@ fn judge_parts(parts: Vec<Box<dyn Part>>, permitted: usize, bound: Bound) -> Jud
     for part in parts {
         match part.judge(bound) {
             Ok(()) => {}
-            Err(Trouble::Undecided { records }) => judgement.undecided += records,
-            Err(Trouble::Found(finding)) => judgement.findings.push(finding),
+            Err(PartError::Undecided { records }) => judgement.undecided += records,
+            Err(PartError::Found(finding)) => judgement.findings.push(finding),
         }
     }
     // The same operation is often wrong in many parts: all bytes of a write.

@@ -31,21 +31,21 @@ fn conflict(a: &Record, b: &Record) -> bool {
 
 fn meet(a: &Call, b: &Call) -> bool {
     match (touches(a), touches(b)) {
-        (Touches::Nothing, _) | (_, Touches::Nothing) => false,
-        (Touches::Slots(a), Touches::Slots(b)) => a & b != 0,
-        (Touches::Bytes(from, to), Touches::Bytes(since, until)) => from < until && since < to,
+        (Footprint::Nothing, _) | (_, Footprint::Nothing) => false,
+        (Footprint::Slots(a), Footprint::Slots(b)) => a & b != 0,
+        (Footprint::Bytes(from, to), Footprint::Bytes(since, until)) => from < until && since < to,
         _ => true,
     }
 }
 
-enum Touches {
+enum Footprint {
     Nothing,
     Slots(u32),
     Bytes(u64, u64),
     All,
 }
 
-fn touches(call: &Call) -> Touches {
+fn touches(call: &Call) -> Footprint {
     use Call::*;
     match *call {
         Create { at, .. }
@@ -56,17 +56,17 @@ fn touches(call: &Call) -> Touches {
         | ReadLink { at }
         | MakeDir { at }
         | RemoveDir { at }
-        | Publish { at, .. } => Touches::Slots(1 << at),
-        Rename { from, to, .. } | Link { from, to } => Touches::Slots(1 << from | 1 << to),
+        | Publish { at, .. } => Footprint::Slots(1 << at),
+        Rename { from, to, .. } | Link { from, to } => Footprint::Slots(1 << from | 1 << to),
         List { directory } => {
-            Touches::Slots(subject::listed(directory).fold(0, |mask, (slot, _)| mask | 1 << slot))
+            Footprint::Slots(subject::listed(directory).fold(0, |mask, (slot, _)| mask | 1 << slot))
         }
         Write { range, .. } | Read { range, .. } | MapRead { range } | MapWrite { range, .. } => {
-            Touches::Bytes(range.from, range.to)
+            Footprint::Bytes(range.from, range.to)
         }
-        Allocate { range, .. } => Touches::Bytes(range.from, range.to),
-        Truncate { to } => Touches::Bytes(to, u64::MAX),
-        Open | Close | Sync => Touches::Nothing,
-        _ => Touches::All,
+        Allocate { range, .. } => Footprint::Bytes(range.from, range.to),
+        Truncate { to } => Footprint::Bytes(to, u64::MAX),
+        Open | Close | Sync => Footprint::Nothing,
+        _ => Footprint::All,
     }
 }

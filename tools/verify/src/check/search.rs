@@ -61,7 +61,7 @@ pub struct Timed<Act> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SearchResult {
     Agrees,
     /// Up to the end of this act there is no order.
     Disagrees {
@@ -113,7 +113,12 @@ struct Search<'a, S: Spec> {
     visited: usize,
 }
 
-pub fn search<S: Spec>(spec: &S, initial: S::State, acts: &[Timed<S::Act>], bound: Bound) -> Found {
+pub fn search<S: Spec>(
+    spec: &S,
+    initial: S::State,
+    acts: &[Timed<S::Act>],
+    bound: Bound,
+) -> SearchResult {
     search_counting(spec, initial, acts, bound).0
 }
 
@@ -123,14 +128,14 @@ pub fn search_counting<S: Spec>(
     initial: S::State,
     acts: &[Timed<S::Act>],
     bound: Bound,
-) -> (Found, usize) {
+) -> (SearchResult, usize) {
     let mut search = Search::new(spec, initial, acts, bound);
     for event in events(acts) {
         if let Err(found) = search.step(event) {
             return (found, search.visited);
         }
     }
-    (Found::Agrees, search.visited)
+    (SearchResult::Agrees, search.visited)
 }
 
 /// Moments after which nothing is open and one state alone is possible, with that state, up to where the search ends.
@@ -183,21 +188,21 @@ impl<'a, S: Spec> Search<'a, S> {
         }
     }
 
-    fn step(&mut self, (_, ends, act): Event) -> Result<(), Found> {
+    fn step(&mut self, (_, ends, act): Event) -> Result<(), SearchResult> {
         match ends {
             false => self.begin(act),
             true => self.end(act),
         }
     }
 
-    fn begin(&mut self, act: usize) -> Result<(), Found> {
+    fn begin(&mut self, act: usize) -> Result<(), SearchResult> {
         let place = match self.open.iter().position(Option::is_none) {
             Some(place) => place,
             None if self.open.len() < OPEN_MAX => {
                 self.open.push(None);
                 self.open.len() - 1
             }
-            None => return Err(Found::Undecided { act }),
+            None => return Err(SearchResult::Undecided { act }),
         };
         self.open[place] = Some(act);
         let bit = 1 << place;
@@ -214,7 +219,7 @@ impl<'a, S: Spec> Search<'a, S> {
         Ok(())
     }
 
-    fn end(&mut self, act: usize) -> Result<(), Found> {
+    fn end(&mut self, act: usize) -> Result<(), SearchResult> {
         let place = self.open.iter().position(|open| *open == Some(act));
         let place = place.expect("an act ends after its begin");
         let bit = 1 << place;
@@ -229,13 +234,13 @@ impl<'a, S: Spec> Search<'a, S> {
         self.reads &= !bit;
         self.writes &= !bit;
         match self.now.is_empty() {
-            true => Err(Found::Disagrees { act }),
+            true => Err(SearchResult::Disagrees { act }),
             false => Ok(()),
         }
     }
 
     /// Every configuration in which the act at this place has taken effect, that follows from those held.
-    fn force(&mut self, place: usize) -> Result<(), Found> {
+    fn force(&mut self, place: usize) -> Result<(), SearchResult> {
         let bit: u128 = 1 << place;
         let matter = self.matter(place);
         let mut visited: Set<(S::State, u128)> = Set::default();
@@ -258,7 +263,7 @@ impl<'a, S: Spec> Search<'a, S> {
             self.visited += 1;
             if tried > self.bound.configurations || self.visited > self.bound.total {
                 let act = self.open[place].unwrap_or_default();
-                return Err(Found::Undecided { act });
+                return Err(SearchResult::Undecided { act });
             }
             for next in places(self.writes & !one.done & matter) {
                 let act = self.act(next);

@@ -4,7 +4,7 @@
 //! invented: it is made *optional* instead, happening any time or never, which only allows more. What still cannot happen
 //! then proves the finding without it. (A value that nobody sees any more is left out of a register altogether.)
 
-use super::search::{Bound, Found, Spec, Timed, quiet_moments, search, search_counting};
+use super::search::{Bound, SearchResult, Spec, Timed, quiet_moments, search, search_counting};
 
 /// What is tried for one smaller history. Beyond it the smaller one is not taken.
 const TRY: Bound = Bound {
@@ -15,7 +15,7 @@ const TRY: Bound = Bound {
 /// What all tries together may cost, in configurations and acts: a second or two.
 const COST_MAX: usize = 1_000_000;
 
-pub struct Small<S: Spec> {
+pub struct Shrunk<S: Spec> {
     pub acts: Vec<Timed<S::Act>>,
     pub initial: S::State,
     /// Whether `initial` is not the state of the beginning.
@@ -36,7 +36,7 @@ pub fn shrink<S: Spec>(
     initial: &S::State,
     acts: &[Timed<S::Act>],
     fails: usize,
-) -> Small<S>
+) -> Shrunk<S>
 where
     S::Act: Clone,
 {
@@ -64,7 +64,7 @@ where
         cost: 0,
     };
     shrink.run();
-    Small {
+    Shrunk {
         acts: shrink.acts,
         initial: shrink.initial,
         begins_later: from > 0,
@@ -86,7 +86,7 @@ where
             .collect();
         let known = spec.known_by(acts.iter().map(|act| &act.act))?;
         let found = search(&known, initial.clone(), &acts, TRY);
-        Some(matches!(found, Found::Disagrees { .. }))
+        Some(matches!(found, SearchResult::Disagrees { .. }))
     };
     if contradicts(end).unwrap_or(true) {
         return end;
@@ -143,7 +143,7 @@ where
         let spec = known.as_ref().unwrap_or(self.spec);
         let (found, visited) = search_counting(spec, self.initial.clone(), &all, TRY);
         self.cost += visited + all.len();
-        if !matches!(found, Found::Disagrees { .. }) {
+        if !matches!(found, SearchResult::Disagrees { .. }) {
             return false;
         }
         (self.acts, self.optional) = (acts, optional);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use gupfs_kit::html::escape;
 
-use super::{Found, Run, What};
+use super::{FindingKind, ReportedFinding, Run};
 
 const ROW: usize = 64;
 const LEFT: f64 = 90.0;
@@ -14,8 +14,8 @@ pub fn page(run: &Run) -> String {
     let mut body = String::new();
     for found in &run.found {
         let title = match found.what {
-            What::Disagreement => "Disagreement about",
-            What::Hang => "Hang:",
+            FindingKind::Disagreement => "Disagreement about",
+            FindingKind::Hang => "Hang:",
         };
         let _ = writeln!(body, "<h2>{title} {}</h2>", escape(&found.about));
         timeline(&mut body, run, found);
@@ -47,7 +47,7 @@ impl Run {
     }
 }
 
-fn timeline(out: &mut String, run: &Run, found: &Found) {
+fn timeline(out: &mut String, run: &Run, found: &ReportedFinding) {
     let mut workers: Vec<u16> = found.records.iter().map(|record| record.worker).collect();
     workers.sort_unstable();
     workers.dedup();

@@ -28,7 +28,7 @@ pub struct Run {
     pub model: Model,
     pub seed: u64,
     pub figures: Figures,
-    pub found: Vec<Found>,
+    pub found: Vec<ReportedFinding>,
     /// Why it ended before its time, if that was no finding.
     pub cut_short: Option<String>,
     /// Where findings were saved.
@@ -65,8 +65,8 @@ pub struct Figures {
 
 /// Something that cannot have happened on a file system that agrees with itself, or that hangs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Found {
-    pub what: What,
+pub struct ReportedFinding {
+    pub what: FindingKind,
     pub about: String,
     pub round: u32,
     /// In order of their begin.
@@ -81,7 +81,7 @@ pub struct Found {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
+pub enum FindingKind {
     Disagreement,
     Hang,
 }

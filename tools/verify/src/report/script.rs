@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Found, Run};
+use super::{ReportedFinding, Run};
 use crate::check::Model;
 
 const MARK: &str = "#: ";
@@ -17,11 +17,11 @@ const MARK: &str = "#: ";
 pub struct Script {
     pub close_to_open: bool,
     pub mount_of: Vec<u16>,
-    pub found: Found,
+    pub found: ReportedFinding,
 }
 
 impl Run {
-    pub fn script(&self, found: &Found) -> String {
+    pub fn script(&self, found: &ReportedFinding) -> String {
         let script = Script {
             close_to_open: self.model == Model::CloseToOpen,
             mount_of: self.mount_of.clone(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Found, Run, Verdict, What};
+use super::{FindingKind, ReportedFinding, Run, Verdict};
 use crate::check::Model;
 
 impl fmt::Display for Run {
@@ -78,10 +78,10 @@ fn share(part: usize, whole: usize) -> f64 {
 }
 
 impl Run {
-    fn found(&self, f: &mut fmt::Formatter, found: &Found) -> fmt::Result {
+    fn found(&self, f: &mut fmt::Formatter, found: &ReportedFinding) -> fmt::Result {
         match found.what {
-            What::Disagreement => writeln!(f, "DISAGREEMENT about {}:", found.about)?,
-            What::Hang => writeln!(f, "HANG: {}", found.about)?,
+            FindingKind::Disagreement => writeln!(f, "DISAGREEMENT about {}:", found.about)?,
+            FindingKind::Hang => writeln!(f, "HANG: {}", found.about)?,
         }
         for line in self.session(found) {
             writeln!(f, "   {line}")?;
@@ -101,7 +101,7 @@ impl Run {
     }
 
     /// The records as a shell session: times in ms since the first, mount and worker, what was asked, what came back.
-    pub fn session(&self, found: &Found) -> Vec<String> {
+    pub fn session(&self, found: &ReportedFinding) -> Vec<String> {
         let Some(first) = found.records.iter().map(|record| record.start).min() else {
             return Vec::new();
         };

@@ -1,12 +1,12 @@
 //! From a call to its answer.
 
-use super::{Outcome, Room};
+use super::{RoundDirectory, SysResult};
 use crate::history::{Answer, Call};
 use crate::subject::Subject;
 
-impl Room {
+impl RoundDirectory {
     /// What a call needs that is no part of it: the file that will be published.
-    pub fn prepare(&mut self, subject: Subject, call: &Call, number: u32) -> Outcome<()> {
+    pub fn prepare(&mut self, subject: Subject, call: &Call, number: u32) -> SysResult<()> {
         match call {
             Call::Publish { tag, .. } => self.write_unpublished(number, *tag),
             Call::Lock { .. } | Call::Unlock { .. } => self.open_lock(subject),
@@ -20,7 +20,7 @@ impl Room {
         answered.unwrap_or_else(|errno| Answer::Errno(errno.raw_os_error()))
     }
 
-    fn try_it(&mut self, subject: Subject, call: &Call) -> Outcome {
+    fn try_it(&mut self, subject: Subject, call: &Call) -> SysResult {
         use Call::*;
         match *call {
             Create { at, exclusive } => self.create(subject, at, exclusive),

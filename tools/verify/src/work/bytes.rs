@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fstat, fsync, ftruncate, stat};
 use rustix::io::{Errno, pread, pwrite, write};
 
-use super::{Outcome, Room, open_there, sys};
+use super::{RoundDirectory, SysResult, open_there, sys};
 use crate::history::{Allocate, Answer, Flavour, tag};
 use crate::subject::{LOG_RECORD, Range, Subject};
 
@@ -13,21 +13,21 @@ use crate::subject::{LOG_RECORD, Range, Subject};
 const LOG_MAX: usize = 1 << 20;
 
 /// A session's descriptor, or one for a single operation.
-enum Through<'a> {
+enum OpenDescriptor<'a> {
     Session(BorrowedFd<'a>),
     Fresh(OwnedFd),
 }
 
-impl AsFd for Through<'_> {
+impl AsFd for OpenDescriptor<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Through::Session(fd) => fd.as_fd(),
-            Through::Fresh(fd) => fd.as_fd(),
+            OpenDescriptor::Session(fd) => fd.as_fd(),
+            OpenDescriptor::Fresh(fd) => fd.as_fd(),
         }
     }
 }
 
-impl Room {
+impl RoundDirectory {
     pub fn has_session(&self, subject: Subject) -> bool {
         self.sessions.contains_key(&subject)
     }
@@ -36,25 +36,30 @@ impl Room {
         self.sessions.keys().copied().collect()
     }
 
-    pub(super) fn open_session(&mut self, subject: Subject) -> Outcome {
+    pub(super) fn open_session(&mut self, subject: Subject) -> SysResult {
         let fd = open_there(&self.path(subject), OFlags::RDWR)?;
         self.sessions.insert(subject, fd);
         Ok(Answer::Done)
     }
 
-    pub(super) fn close_session(&mut self, subject: Subject) -> Outcome {
+    pub(super) fn close_session(&mut self, subject: Subject) -> SysResult {
         drop(self.sessions.remove(&subject));
         Ok(Answer::Done)
     }
 
-    fn session(&self, subject: Subject) -> Outcome<&OwnedFd> {
+    fn session(&self, subject: Subject) -> SysResult<&OwnedFd> {
         self.sessions.get(&subject).ok_or(Errno::BADF)
     }
 
-    fn through(&self, subject: Subject, flavour: Flavour, flags: OFlags) -> Outcome<Through<'_>> {
+    fn through(
+        &self,
+        subject: Subject,
+        flavour: Flavour,
+        flags: OFlags,
+    ) -> SysResult<OpenDescriptor<'_>> {
         Ok(match flavour {
-            Flavour::Session => Through::Session(self.session(subject)?.as_fd()),
-            Flavour::Fresh => Through::Fresh(open_there(&self.path(subject), flags)?),
+            Flavour::Session => OpenDescriptor::Session(self.session(subject)?.as_fd()),
+            Flavour::Fresh => OpenDescriptor::Fresh(open_there(&self.path(subject), flags)?),
         })
     }
 
@@ -64,13 +69,13 @@ impl Room {
         range: Range,
         tag: u64,
         flavour: Flavour,
-    ) -> Outcome {
+    ) -> SysResult {
         let bytes = tag::fill(tag, range.from, range.to);
         let fd = self.through(subject, flavour, OFlags::WRONLY)?;
         whole(pwrite(&fd, &bytes, range.from)?, bytes.len())
     }
 
-    pub(super) fn read(&self, subject: Subject, range: Range, flavour: Flavour) -> Outcome {
+    pub(super) fn read(&self, subject: Subject, range: Range, flavour: Flavour) -> SysResult {
         let mut bytes = vec![0; (range.to - range.from) as usize];
         let fd = self.through(subject, flavour, OFlags::RDONLY)?;
         let count = pread(&fd, &mut bytes, range.from)?;
@@ -80,12 +85,12 @@ impl Room {
         })
     }
 
-    pub(super) fn truncate(&self, subject: Subject, to: u64) -> Outcome {
+    pub(super) fn truncate(&self, subject: Subject, to: u64) -> SysResult {
         ftruncate(self.session(subject)?, to)?;
         Ok(Answer::Done)
     }
 
-    pub(super) fn allocate(&self, subject: Subject, range: Range, how: Allocate) -> Outcome {
+    pub(super) fn allocate(&self, subject: Subject, range: Range, how: Allocate) -> SysResult {
         let flags = match how {
             Allocate::Plain => FallocateFlags::empty(),
             Allocate::KeepSize => FallocateFlags::KEEP_SIZE,
@@ -97,7 +102,7 @@ impl Room {
         Ok(Answer::Done)
     }
 
-    pub(super) fn size(&self, subject: Subject, flavour: Flavour) -> Outcome {
+    pub(super) fn size(&self, subject: Subject, flavour: Flavour) -> SysResult {
         let stat = match flavour {
             Flavour::Session => fstat(self.session(subject)?)?,
             Flavour::Fresh => stat(self.path(subject))?,
@@ -105,12 +110,12 @@ impl Room {
         Ok(Answer::Size(stat.st_size as u64))
     }
 
-    pub(super) fn sync(&self, subject: Subject) -> Outcome {
+    pub(super) fn sync(&self, subject: Subject) -> SysResult {
         fsync(self.session(subject)?)?;
         Ok(Answer::Done)
     }
 
-    pub(super) fn map_read(&self, subject: Subject, range: Range) -> Outcome {
+    pub(super) fn map_read(&self, subject: Subject, range: Range) -> SysResult {
         let fd = open_there(&self.path(subject), OFlags::RDONLY)?;
         let bytes = sys::map_read(&fd, range.from, range.to)?;
         Ok(Answer::Bytes {
@@ -119,14 +124,14 @@ impl Room {
         })
     }
 
-    pub(super) fn map_write(&self, subject: Subject, range: Range, tag: u64) -> Outcome {
+    pub(super) fn map_write(&self, subject: Subject, range: Range, tag: u64) -> SysResult {
         let fd = open_there(&self.path(subject), OFlags::RDWR)?;
         let bytes = tag::fill(tag, range.from, range.to);
         sys::map_write(&fd, range.from, &bytes)?;
         Ok(Answer::Done)
     }
 
-    fn log(&mut self, subject: Subject) -> Outcome<&OwnedFd> {
+    fn log(&mut self, subject: Subject) -> SysResult<&OwnedFd> {
         if !self.logs.contains_key(&subject) {
             let fd = open_there(&self.path(subject), OFlags::RDWR | OFlags::APPEND)?;
             self.logs.insert(subject, fd);
@@ -134,7 +139,7 @@ impl Room {
         Ok(&self.logs[&subject])
     }
 
-    pub(super) fn append(&mut self, subject: Subject, tag: u64) -> Outcome {
+    pub(super) fn append(&mut self, subject: Subject, tag: u64) -> SysResult {
         // A record is the same wherever it comes to lie.
         let bytes = tag::word(tag, 0)
             .to_le_bytes()
@@ -143,7 +148,7 @@ impl Room {
         whole(write(fd, &bytes)?, bytes.len())
     }
 
-    pub(super) fn read_log(&mut self, subject: Subject) -> Outcome {
+    pub(super) fn read_log(&mut self, subject: Subject) -> SysResult {
         let mut bytes = vec![0; LOG_MAX.min(16 << 10)];
         let fd = self.log(subject)?;
         let count = pread(fd, &mut bytes, 0)?;
@@ -155,11 +160,11 @@ impl Room {
         ))
     }
 
-    pub(super) fn log_size(&mut self, subject: Subject) -> Outcome {
+    pub(super) fn log_size(&mut self, subject: Subject) -> SysResult {
         Ok(Answer::Size(stat(self.path(subject))?.st_size as u64))
     }
 
-    pub(super) fn cut_log(&mut self, subject: Subject) -> Outcome {
+    pub(super) fn cut_log(&mut self, subject: Subject) -> SysResult {
         ftruncate(self.log(subject)?, 0)?;
         Ok(Answer::Done)
     }
@@ -179,7 +184,7 @@ fn record_tag(record: &[u8]) -> u64 {
 }
 
 /// A write that came to its end. Of another it is not known what it did.
-fn whole(count: usize, length: usize) -> Outcome {
+fn whole(count: usize, length: usize) -> SysResult {
     match count == length {
         true => Ok(Answer::Done),
         false => Err(Errno::IO),

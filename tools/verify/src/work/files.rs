@@ -6,7 +6,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{Outcome, Room, open_there, sys};
+use super::{RoundDirectory, SysResult, open_there, sys};
 use crate::check::ATTRIBUTES;
 use crate::check::model::locks::UNITS;
 use crate::history::{Answer, tag};
@@ -14,9 +14,9 @@ use crate::subject::{MAPPED_SIZE, Subject, UNPUBLISHED, subjects};
 
 const XATTR: &str = "user.verify";
 
-impl Room {
+impl RoundDirectory {
     /// Makes what every round begins with.
-    pub fn furnish(&self) -> Outcome<()> {
+    pub fn furnish(&self) -> SysResult<()> {
         let dir_mode = Mode::from_raw_mode(0o755);
         mkdir(&self.directory, dir_mode)?;
         mkdir(self.directory.join(UNPUBLISHED), dir_mode)?;
@@ -43,12 +43,12 @@ impl Room {
         Ok(())
     }
 
-    pub(super) fn set_mode(&self, subject: Subject, mode: u32) -> Outcome {
+    pub(super) fn set_mode(&self, subject: Subject, mode: u32) -> SysResult {
         chmod(self.path(subject), Mode::from_raw_mode(mode))?;
         Ok(Answer::Done)
     }
 
-    pub(super) fn set_time(&self, subject: Subject, seconds: u64) -> Outcome {
+    pub(super) fn set_time(&self, subject: Subject, seconds: u64) -> SysResult {
         let times = Timestamps {
             last_access: Timespec {
                 tv_sec: 0,
@@ -63,7 +63,7 @@ impl Room {
         Ok(Answer::Done)
     }
 
-    pub(super) fn set_xattr(&self, subject: Subject, tag: u64) -> Outcome {
+    pub(super) fn set_xattr(&self, subject: Subject, tag: u64) -> SysResult {
         setxattr(
             self.path(subject),
             XATTR,
@@ -73,12 +73,12 @@ impl Room {
         Ok(Answer::Done)
     }
 
-    pub(super) fn remove_xattr(&self, subject: Subject) -> Outcome {
+    pub(super) fn remove_xattr(&self, subject: Subject) -> SysResult {
         removexattr(self.path(subject), XATTR)?;
         Ok(Answer::Done)
     }
 
-    pub(super) fn get_xattr(&self, subject: Subject) -> Outcome {
+    pub(super) fn get_xattr(&self, subject: Subject) -> SysResult {
         let mut value = [0u8; 16];
         match getxattr(self.path(subject), XATTR, &mut value[..]) {
             Ok(8) => {
@@ -93,7 +93,7 @@ impl Room {
         }
     }
 
-    pub(super) fn stat(&self, subject: Subject) -> Outcome {
+    pub(super) fn stat(&self, subject: Subject) -> SysResult {
         let stat = stat(self.path(subject))?;
         Ok(Answer::Attributes {
             mode: stat.st_mode & 0o7777,
@@ -101,7 +101,7 @@ impl Room {
         })
     }
 
-    pub(super) fn open_lock(&mut self, subject: Subject) -> Outcome<()> {
+    pub(super) fn open_lock(&mut self, subject: Subject) -> SysResult<()> {
         if !self.locks.contains_key(&subject) {
             let fd = open_there(&self.path(subject), OFlags::RDWR)?;
             self.locks.insert(subject, fd);
@@ -116,7 +116,7 @@ impl Room {
         first: u8,
         last: u8,
         exclusive: Option<bool>,
-    ) -> Outcome {
+    ) -> SysResult {
         let fd = self.locks.get(&subject).ok_or(Errno::BADF)?;
         if matches!(subject, Subject::Lock(n) if n % 2 == 1) {
             sys::record_lock(fd, i64::from(first), i64::from(last - first), exclusive)?;

@@ -8,12 +8,12 @@ mod act;
 mod bytes;
 mod files;
 mod names;
-mod report;
+mod progress;
 mod round;
 mod sys;
 
-pub use report::now;
-pub use round::{Order, Plan, Report, serve};
+pub use progress::now;
+pub use round::{Order, Report, RoundPlan, serve};
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -26,10 +26,10 @@ use crate::history::Answer;
 use crate::subject::{Subject, UNPUBLISHED, subject_path};
 
 /// What came of a system call.
-type Outcome<T = Answer> = Result<T, Errno>;
+type SysResult<T = Answer> = Result<T, Errno>;
 
 /// A worker's place in a round: the directory, and what it has open there.
-pub struct Room {
+pub struct RoundDirectory {
     directory: PathBuf,
     worker: u16,
     sessions: BTreeMap<Subject, OwnedFd>,
@@ -40,9 +40,9 @@ pub struct Room {
     unpublished: Option<(PathBuf, Answer)>,
 }
 
-impl Room {
-    pub fn new(directory: PathBuf, worker: u16) -> Room {
-        Room {
+impl RoundDirectory {
+    pub fn new(directory: PathBuf, worker: u16) -> RoundDirectory {
+        RoundDirectory {
             directory,
             worker,
             sessions: BTreeMap::new(),
@@ -64,7 +64,7 @@ impl Room {
 }
 
 /// Opens a file whose name nobody touches.
-fn open_there(path: &Path, flags: OFlags) -> Outcome<OwnedFd> {
+fn open_there(path: &Path, flags: OFlags) -> SysResult<OwnedFd> {
     open(
         path,
         flags | OFlags::CLOEXEC | OFlags::NOFOLLOW,

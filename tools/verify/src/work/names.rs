@@ -9,7 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread, pwrite};
 
-use super::{Outcome, Room, sys};
+use super::{RoundDirectory, SysResult, sys};
 use crate::history::{Answer, Kind, Rename, tag};
 use crate::subject::{self, Subject};
 
@@ -19,19 +19,19 @@ const PUBLISHED: u64 = 2048;
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 const DIR_MODE: Mode = Mode::from_raw_mode(0o755);
 
-impl Room {
+impl RoundDirectory {
     fn slot(&self, subject: Subject, slot: u8) -> PathBuf {
         self.path(subject).join(subject::slot_path(slot))
     }
 
-    pub(super) fn create(&self, subject: Subject, at: u8, exclusive: bool) -> Outcome {
+    pub(super) fn create(&self, subject: Subject, at: u8, exclusive: bool) -> SysResult {
         let mut flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         flags.set(OFlags::EXCL, exclusive);
         let fd = open(self.slot(subject, at), flags, FILE_MODE)?;
         file(&fd, 0)
     }
 
-    pub(super) fn get(&self, subject: Subject, at: u8) -> Outcome {
+    pub(super) fn get(&self, subject: Subject, at: u8) -> SysResult {
         // O_NONBLOCK: whatever is there must not make us wait.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let fd = open(self.slot(subject, at), flags, Mode::empty())?;
@@ -49,7 +49,7 @@ impl Room {
         file(&fd, tag)
     }
 
-    pub(super) fn look(&self, subject: Subject, at: u8) -> Outcome {
+    pub(super) fn look(&self, subject: Subject, at: u8) -> SysResult {
         let stat = lstat(self.slot(subject, at))?;
         Ok(Answer::Seen {
             kind: kind(&stat),
@@ -58,7 +58,7 @@ impl Room {
         })
     }
 
-    pub(super) fn list(&self, subject: Subject, directory: u8) -> Outcome {
+    pub(super) fn list(&self, subject: Subject, directory: u8) -> SysResult {
         let path = self.path(subject).join(["x", "y"][usize::from(directory)]);
         let mut slots = 0;
         let mut stranger = false;
@@ -75,12 +75,12 @@ impl Room {
         Ok(Answer::Listed { slots, stranger })
     }
 
-    pub(super) fn unlink(&self, subject: Subject, at: u8) -> Outcome {
+    pub(super) fn unlink(&self, subject: Subject, at: u8) -> SysResult {
         unlink(self.slot(subject, at))?;
         Ok(Answer::Done)
     }
 
-    pub(super) fn rename(&self, subject: Subject, from: u8, to: u8, how: Rename) -> Outcome {
+    pub(super) fn rename(&self, subject: Subject, from: u8, to: u8, how: Rename) -> SysResult {
         let (from, to) = (self.slot(subject, from), self.slot(subject, to));
         match how {
             Rename::Over => rename(from, to)?,
@@ -91,7 +91,7 @@ impl Room {
     }
 
     /// First a hold on the file, then the name: what Linux does inside of link(2), with a look at what it found.
-    pub(super) fn link(&self, subject: Subject, from: u8, to: u8) -> Outcome {
+    pub(super) fn link(&self, subject: Subject, from: u8, to: u8) -> SysResult {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = open(self.slot(subject, from), flags, Mode::empty())?;
         let stat = fstat(&fd)?;
@@ -115,29 +115,29 @@ impl Room {
         })
     }
 
-    pub(super) fn symlink(&self, subject: Subject, at: u8, tag: u64) -> Outcome {
+    pub(super) fn symlink(&self, subject: Subject, at: u8, tag: u64) -> SysResult {
         symlink(format!("to-{tag:x}"), self.slot(subject, at))?;
         Ok(Answer::Done)
     }
 
-    pub(super) fn read_link(&self, subject: Subject, at: u8) -> Outcome {
+    pub(super) fn read_link(&self, subject: Subject, at: u8) -> SysResult {
         let text = readlink(self.slot(subject, at), Vec::new())?;
         Ok(Answer::Target {
             tag: target(text.as_bytes()),
         })
     }
 
-    pub(super) fn make_dir(&self, subject: Subject, at: u8) -> Outcome {
+    pub(super) fn make_dir(&self, subject: Subject, at: u8) -> SysResult {
         mkdir(self.slot(subject, at), DIR_MODE)?;
         Ok(Answer::Done)
     }
 
-    pub(super) fn remove_dir(&self, subject: Subject, at: u8) -> Outcome {
+    pub(super) fn remove_dir(&self, subject: Subject, at: u8) -> SysResult {
         rmdir(self.slot(subject, at))?;
         Ok(Answer::Done)
     }
 
-    pub(super) fn write_unpublished(&mut self, number: u32, tag: u64) -> Outcome<()> {
+    pub(super) fn write_unpublished(&mut self, number: u32, tag: u64) -> SysResult<()> {
         let path = self.unpublished_path(number);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let fd = open(&path, flags, FILE_MODE)?;
@@ -149,7 +149,7 @@ impl Room {
         Ok(())
     }
 
-    pub(super) fn publish(&mut self, subject: Subject, at: u8) -> Outcome {
+    pub(super) fn publish(&mut self, subject: Subject, at: u8) -> SysResult {
         let Some((path, file)) = self.unpublished.take() else {
             return Err(Errno::NOENT);
         };
@@ -162,7 +162,7 @@ impl Room {
     }
 }
 
-fn file(fd: &OwnedFd, tag: u64) -> Outcome {
+fn file(fd: &OwnedFd, tag: u64) -> SysResult {
     Ok(Answer::File {
         inode: fstat(fd)?.st_ino,
         generation: sys::generation(fd),

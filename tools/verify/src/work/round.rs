@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Room;
-use super::report::{Desk, now};
-use crate::dice::Dice;
+use super::RoundDirectory;
+use super::progress::{SharedProgress, now};
 use crate::frame;
 use crate::history::{Answer, Call, Flavour, Nanos, Record};
-use crate::mix::{self, Memory, Mix};
+use crate::mix::{self, Mix, WorkerMemory};
+use crate::rng::Rng;
 use crate::subject::{Subject, UNPUBLISHED, WHOLE, subjects};
 
 /// How often a worker says what it is doing.
@@ -36,7 +36,7 @@ pub enum Order {
     Furnish {
         round: u32,
     },
-    Work(Plan),
+    Work(RoundPlan),
     /// A look at everything, when all have finished.
     LookAround {
         round: u32,
@@ -55,7 +55,7 @@ pub enum Order {
 
 /// A round's work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Plan {
+pub struct RoundPlan {
     pub round: u32,
     pub seed: u64,
     pub mix: Mix,
@@ -82,20 +82,20 @@ pub enum Report {
 
 /// Carries out orders until there are no more.
 pub fn serve(orders: impl Read, reports: impl Write + Send + 'static) -> io::Result<()> {
-    let desk = Arc::new(Desk::default());
+    let progress = Arc::new(SharedProgress::default());
     let out = Arc::new(Mutex::new(reports));
     let (stop, stopped) = channel();
     let beat = {
-        let (desk, out) = (desk.clone(), out.clone());
+        let (progress, out) = (progress.clone(), out.clone());
         std::thread::Builder::new().spawn(move || {
             while stopped.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
-                if tell(&desk, &out).is_err() {
+                if tell(&progress, &out).is_err() {
                     return;
                 }
             }
         })?
     };
-    let served = obey(orders, &desk, &out);
+    let served = obey(orders, &progress, &out);
     drop::<Sender<()>>(stop);
     // A thread that has ended in a panic has said so itself.
     let _ = beat.join();
@@ -105,20 +105,20 @@ pub fn serve(orders: impl Read, reports: impl Write + Send + 'static) -> io::Res
 type Out<W> = Arc<Mutex<W>>;
 
 /// Says what was done and what is being done.
-fn tell(desk: &Desk, out: &Out<impl Write>) -> io::Result<()> {
+fn tell(progress: &SharedProgress, out: &Out<impl Write>) -> io::Result<()> {
     // Taken with the pipe in hand: reports leave in their order.
     let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-    let papers = desk.take();
-    if !papers.done.is_empty() {
-        frame::write(&mut *out, &Report::Did(papers.done))?;
+    let reported = progress.take();
+    if !reported.done.is_empty() {
+        frame::write(&mut *out, &Report::Did(reported.done))?;
     }
-    if let Some(running) = papers.running {
+    if let Some(running) = reported.running {
         frame::write(&mut *out, &Report::Doing(Box::new(running)))?;
     }
     Ok(())
 }
 
-fn obey(mut orders: impl Read, desk: &Desk, out: &Out<impl Write>) -> io::Result<()> {
+fn obey(mut orders: impl Read, progress: &SharedProgress, out: &Out<impl Write>) -> io::Result<()> {
     let mut worker = None;
     while let Some(order) = frame::read::<Order>(&mut orders)? {
         let answer = match (order, &mut worker) {
@@ -133,10 +133,12 @@ fn obey(mut orders: impl Read, desk: &Desk, out: &Out<impl Write>) -> io::Result
                 Report::Finished
             }
             (Order::Clock, _) => Report::Clock(now()),
-            (order, Some(worker)) => worker.carry_out(order, desk).unwrap_or_else(Report::Unable),
+            (order, Some(worker)) => worker
+                .carry_out(order, progress)
+                .unwrap_or_else(Report::Unable),
             (_, None) => Report::Unable("it was not told who it is".into()),
         };
-        tell(desk, out)?;
+        tell(progress, out)?;
         let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
         frame::write(&mut *out, &answer)?;
     }
@@ -146,10 +148,10 @@ fn obey(mut orders: impl Read, desk: &Desk, out: &Out<impl Write>) -> io::Result
 struct Worker {
     number: u16,
     directory: PathBuf,
-    room: Option<(u32, Room)>,
+    room: Option<(u32, RoundDirectory)>,
     /// Of the next operation.
     next: u32,
-    memory: Memory,
+    memory: WorkerMemory,
 }
 
 /// Errors that say something of the machine and nothing of agreement.
@@ -171,11 +173,11 @@ impl Worker {
             directory,
             room: None,
             next: 0,
-            memory: Memory::default(),
+            memory: WorkerMemory::default(),
         }
     }
 
-    fn carry_out(&mut self, order: Order, desk: &Desk) -> Result<Report, String> {
+    fn carry_out(&mut self, order: Order, progress: &SharedProgress) -> Result<Report, String> {
         match order {
             Order::Be { .. } | Order::Clock => {}
             Order::MakeDirectory => {
@@ -187,22 +189,22 @@ impl Worker {
                 return Ok(Report::Found(stat.ok().map(|stat| stat.st_ino)));
             }
             Order::Furnish { round } => {
-                let room = Room::new(self.round_directory(round), self.number);
+                let room = RoundDirectory::new(self.round_directory(round), self.number);
                 let made = room.furnish();
                 made.map_err(|errno| {
                     self.cannot("furnish", &self.round_directory(round), &errno.into())
                 })?;
             }
-            Order::Work(plan) => self.work(&plan, desk)?,
+            Order::Work(plan) => self.work(&plan, progress)?,
             Order::LookAround { round } => {
                 self.enter(round);
-                self.look_around(desk)?;
+                self.look_around(progress)?;
             }
             Order::Do { round, record } => {
                 self.enter(round);
                 // Numbers stay unique where an opening comes in between.
                 self.next = self.next.max(record.number);
-                self.one(record.subject, record.call, desk)?;
+                self.one(record.subject, record.call, progress)?;
             }
             Order::Clean { round } => {
                 self.room = None;
@@ -232,16 +234,19 @@ impl Worker {
             .as_ref()
             .is_none_or(|(number, _)| *number != round)
         {
-            self.room = Some((round, Room::new(self.round_directory(round), self.number)));
+            self.room = Some((
+                round,
+                RoundDirectory::new(self.round_directory(round), self.number),
+            ));
             self.next = 0;
-            self.memory = Memory::default();
+            self.memory = WorkerMemory::default();
         }
     }
 
-    fn work(&mut self, plan: &Plan, desk: &Desk) -> Result<(), String> {
+    fn work(&mut self, plan: &RoundPlan, progress: &SharedProgress) -> Result<(), String> {
         self.enter(plan.round);
         let subjects = plan.mix.subjects();
-        let mut dice = Dice::of(&[plan.seed, u64::from(plan.round), u64::from(self.number) + 1]);
+        let mut rng = Rng::of(&[plan.seed, u64::from(plan.round), u64::from(self.number) + 1]);
         let mut turn = 0;
         loop {
             sleep_until(plan.start + turn * plan.turn);
@@ -251,34 +256,34 @@ impl Worker {
             }
             // Who is late joins the others.
             turn = turn.max(since / plan.turn);
-            let mut common = Dice::of(&[plan.seed, u64::from(plan.round), 0, turn]);
+            let mut common = Rng::of(&[plan.seed, u64::from(plan.round), 0, turn]);
             let subject = common.weighted(&subjects);
             for _ in 0..plan.burst {
-                let next = mix::next(&mut dice, subject, self.number, self.next, &mut self.memory);
-                self.one(subject, next, desk)?;
+                let next = mix::next(&mut rng, subject, self.number, self.next, &mut self.memory);
+                self.one(subject, next, progress)?;
                 if now() >= plan.start + plan.length {
                     break;
                 }
             }
             turn += 1;
         }
-        self.let_go(desk)
+        self.let_go(progress)
     }
 
     /// Closes and frees all that is open and locked.
-    fn let_go(&mut self, desk: &Desk) -> Result<(), String> {
+    fn let_go(&mut self, progress: &SharedProgress) -> Result<(), String> {
         let open = self.room.as_ref().map(|(_, room)| room.sessions());
         for subject in open.unwrap_or_default() {
-            self.one(subject, Call::Close, desk)?;
+            self.one(subject, Call::Close, progress)?;
         }
         for (subject, (first, last)) in self.memory.held.clone() {
-            self.one(subject, Call::Unlock { first, last }, desk)?;
+            self.one(subject, Call::Unlock { first, last }, progress)?;
         }
         Ok(())
     }
 
     /// Reads all there is, through descriptors of its own.
-    fn look_around(&mut self, desk: &Desk) -> Result<(), String> {
+    fn look_around(&mut self, progress: &SharedProgress) -> Result<(), String> {
         let flavour = Flavour::Fresh;
         for subject in subjects() {
             let calls = match subject {
@@ -298,28 +303,40 @@ impl Worker {
                 Subject::Lock(_) => Vec::new(),
             };
             for call in calls {
-                self.one(subject, call, desk)?;
+                self.one(subject, call, progress)?;
             }
         }
         Ok(())
     }
 
     /// One operation, with the opening it needs before.
-    fn one(&mut self, subject: Subject, call: Call, desk: &Desk) -> Result<(), String> {
+    fn one(
+        &mut self,
+        subject: Subject,
+        call: Call,
+        progress: &SharedProgress,
+    ) -> Result<(), String> {
         let open = self
             .room
             .as_ref()
             .is_some_and(|(_, room)| room.has_session(subject));
         match (needs_session(&call), open) {
-            (true, false) if call == Call::Close => return self.record(subject, Call::Open, desk),
-            (true, false) => self.record(subject, Call::Open, desk)?,
-            (false, true) if call == Call::Open => self.record(subject, Call::Close, desk)?,
+            (true, false) if call == Call::Close => {
+                return self.record(subject, Call::Open, progress);
+            }
+            (true, false) => self.record(subject, Call::Open, progress)?,
+            (false, true) if call == Call::Open => self.record(subject, Call::Close, progress)?,
             _ => {}
         }
-        self.record(subject, call, desk)
+        self.record(subject, call, progress)
     }
 
-    fn record(&mut self, subject: Subject, call: Call, desk: &Desk) -> Result<(), String> {
+    fn record(
+        &mut self,
+        subject: Subject,
+        call: Call,
+        progress: &SharedProgress,
+    ) -> Result<(), String> {
         let number = self.next;
         self.next += 1;
         let call = retagged(call, self.number, number);
@@ -342,7 +359,7 @@ impl Worker {
             end: None,
             answer: Answer::None,
         };
-        desk.begin(record.clone());
+        progress.begin(record.clone());
         record.start = now();
         record.answer = room.act(subject, &call);
         record.end = Some(now());
@@ -352,7 +369,7 @@ impl Worker {
             .errno()
             .filter(|errno| UNABLE.contains(errno) && !matches!(call, Call::Lock { .. }));
         let asked = unable.map(|errno| (record.asked(), errno));
-        desk.end(record);
+        progress.end(record);
         match asked {
             Some((asked, errno)) => {
                 Err(format!("{asked}: {}", io::Error::from_raw_os_error(errno)))

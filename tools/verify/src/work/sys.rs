@@ -5,10 +5,15 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 
-use super::Outcome;
+use super::SysResult;
 
 /// Tries for an fcntl record lock of these bytes (None: frees them), without waiting.
-pub fn record_lock(fd: impl AsFd, from: i64, length: i64, exclusive: Option<bool>) -> Outcome<()> {
+pub fn record_lock(
+    fd: impl AsFd,
+    from: i64,
+    length: i64,
+    exclusive: Option<bool>,
+) -> SysResult<()> {
     let kind = match exclusive {
         None => libc::F_UNLCK,
         Some(false) => libc::F_RDLCK,
@@ -46,7 +51,7 @@ pub fn generation(fd: impl AsFd) -> u32 {
 }
 
 /// Reads bytes of a file through a mapping that begins at its start. They must lie inside the file, as long as this takes.
-pub fn map_read(fd: impl AsFd, from: u64, to: u64) -> Outcome<Vec<u8>> {
+pub fn map_read(fd: impl AsFd, from: u64, to: u64) -> SysResult<Vec<u8>> {
     let length = to as usize;
     // SAFETY: the kernel chooses the place, so nothing of ours is overlaid.
     let start = unsafe {
@@ -69,7 +74,7 @@ pub fn map_read(fd: impl AsFd, from: u64, to: u64) -> Outcome<Vec<u8>> {
 }
 
 /// Writes bytes of a file through a mapping that begins at its start, and brings them to the file.
-pub fn map_write(fd: impl AsFd, from: u64, bytes: &[u8]) -> Outcome<()> {
+pub fn map_write(fd: impl AsFd, from: u64, bytes: &[u8]) -> SysResult<()> {
     let length = from as usize + bytes.len();
     // SAFETY: the kernel chooses the place, so nothing of ours is overlaid.
     let start = unsafe {

@@ -12,11 +12,11 @@ pub struct Act {
     pub who: u16,
     pub first: u8,
     pub last: u8,
-    pub what: What,
+    pub what: LockAction,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum LockAction {
     Shared,
     Exclusive,
     /// Refused, as another holds it.
@@ -46,22 +46,22 @@ impl Spec for Locks {
                 .any(|unit| excludes(unit, act.who, exclusive))
         };
         match act.what {
-            What::RefusedShared => return in_the_way(false).then(|| units.clone()),
-            What::RefusedExclusive => return in_the_way(true).then(|| units.clone()),
-            What::Shared if in_the_way(false) => return None,
-            What::Exclusive if in_the_way(true) => return None,
-            What::Shared | What::Exclusive | What::Unlock => {}
+            LockAction::RefusedShared => return in_the_way(false).then(|| units.clone()),
+            LockAction::RefusedExclusive => return in_the_way(true).then(|| units.clone()),
+            LockAction::Shared if in_the_way(false) => return None,
+            LockAction::Exclusive if in_the_way(true) => return None,
+            LockAction::Shared | LockAction::Exclusive | LockAction::Unlock => {}
         }
         let mut after = units.clone();
         for unit in &mut after[range] {
             let_go(unit, act.who);
             match (act.what, &mut *unit) {
-                (What::Exclusive, _) => *unit = Unit::Exclusive(act.who),
-                (What::Shared, Unit::Shared(holders)) => {
+                (LockAction::Exclusive, _) => *unit = Unit::Exclusive(act.who),
+                (LockAction::Shared, Unit::Shared(holders)) => {
                     holders.push(act.who);
                     holders.sort_unstable();
                 }
-                (What::Shared, _) => *unit = Unit::Shared(vec![act.who]),
+                (LockAction::Shared, _) => *unit = Unit::Shared(vec![act.who]),
                 _ => {}
             }
         }
@@ -69,7 +69,10 @@ impl Spec for Locks {
     }
 
     fn reads(&self, act: &Act) -> bool {
-        matches!(act.what, What::RefusedShared | What::RefusedExclusive)
+        matches!(
+            act.what,
+            LockAction::RefusedShared | LockAction::RefusedExclusive
+        )
     }
 
     fn mask(&self, act: &Act) -> u32 {

@@ -33,7 +33,7 @@ pub type State = [Node; SLOTS];
 
 /// What is tried on names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum NameAction {
     /// Opens what is there, unless exclusive, or makes this file.
     Create {
         at: u8,
@@ -113,7 +113,7 @@ pub enum What {
 /// An act and how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Act {
-    pub what: What,
+    pub what: NameAction,
     pub ended: Ended,
 }
 
@@ -125,7 +125,7 @@ pub enum Ended {
 
 /// Why an act is refused: each that applies, as POSIX does not order them.
 #[derive(Default)]
-struct Why(Vec<i32>);
+struct RefusalReasons(Vec<i32>);
 
 pub struct Names;
 
@@ -151,12 +151,12 @@ impl Spec for Names {
     }
 
     fn or(&self, state: &State, act: &Act) -> Option<State> {
-        let nothing = matches!(act.what, What::Rename { racing: true, .. });
+        let nothing = matches!(act.what, NameAction::Rename { racing: true, .. });
         (nothing && act.ended == Ended::Done).then_some(*state)
     }
 
     fn reads(&self, act: &Act) -> bool {
-        use What::*;
+        use NameAction::*;
         let looks = matches!(
             act.what,
             Get { .. } | Look { .. } | ReadLink { .. } | Listed { .. } | Links { .. }
@@ -165,7 +165,7 @@ impl Spec for Names {
     }
 
     fn mask(&self, act: &Act) -> u32 {
-        use What::*;
+        use NameAction::*;
         match act.what {
             Create { at, .. }
             | Get { at, .. }
@@ -209,10 +209,10 @@ fn around(slot: u8) -> u32 {
 }
 
 /// What becomes of the state, or why not. None: what was seen cannot be.
-fn effect(state: &State, what: &What) -> Option<Result<State, Why>> {
-    use What::*;
+fn effect(state: &State, what: &NameAction) -> Option<Result<State, RefusalReasons>> {
+    use NameAction::*;
     let at = |slot: u8| state[usize::from(slot)];
-    let mut why = Why::default();
+    let mut why = RefusalReasons::default();
     let mut after = *state;
     match *what {
         Create {
@@ -345,10 +345,10 @@ fn effect(state: &State, what: &What) -> Option<Result<State, Why>> {
     })
 }
 
-fn rename(state: &State, from: u8, to: u8, how: Rename) -> Result<State, Why> {
+fn rename(state: &State, from: u8, to: u8, how: Rename) -> Result<State, RefusalReasons> {
     let (source, target) = (state[usize::from(from)], state[usize::from(to)]);
     let mut after = *state;
-    let mut why = Why::default();
+    let mut why = RefusalReasons::default();
     why.exists(state, from);
     why.path(state, to);
     match how {
@@ -378,8 +378,8 @@ fn rename(state: &State, from: u8, to: u8, how: Rename) -> Result<State, Why> {
 }
 
 /// Whether a racing rename may have been refused for what one of its names was just now.
-fn refused_by_kinds(state: &State, what: &What, errno: i32) -> bool {
-    let What::Rename {
+fn refused_by_kinds(state: &State, what: &NameAction, errno: i32) -> bool {
+    let NameAction::Rename {
         from,
         to,
         racing: true,
@@ -401,7 +401,7 @@ fn has_entries(state: &State, slot: u8) -> bool {
         && subject::inside(slot).any(|inside| state[usize::from(inside)] != Node::None)
 }
 
-impl Why {
+impl RefusalReasons {
     /// What keeps a path from leading to a slot.
     fn path(&mut self, state: &State, slot: u8) {
         let Some(folder) = subject::folder(slot) else {

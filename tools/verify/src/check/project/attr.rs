@@ -1,22 +1,22 @@
 //! Attributes: a register each.
 
-use super::{Ended, Of, Parts, ended};
+use super::{Ended, HistoryParts, SubjectRecords, ended};
 use crate::check::model::register::{Act, Register};
-use crate::check::part::Piece;
+use crate::check::part::StatePart;
 use crate::history::{Answer, Call, Record};
 use crate::subject::subject_path;
 
 /// What every attribute file begins with: its mode, and its time in seconds since 1970.
 pub const ATTRIBUTES: (u32, u64) = (0o600, 1_000_000_000);
 
-pub(super) fn add(of: &Of, parts: &mut Parts) {
+pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
     let mut one = |what: &str, initial: u64, act: fn(&Record) -> Option<Act>| {
         let known = |record: &Record| match ended(record) {
             Ended::Answered | Ended::Unknown => act(record),
             Ended::Refused(libc::ENODATA) if record.call == Call::RemoveXattr => act(record),
             _ => None,
         };
-        parts.parts.push(Box::new(Piece {
+        parts.parts.push(Box::new(StatePart {
             about: format!("the {what} of {}", subject_path(of.subject)),
             spec: Register,
             initial,

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::during::During;
-use super::{Ended, Of, Parts, ended, timed};
+use super::interval_index::IntervalIndex;
+use super::{Ended, HistoryParts, SubjectRecords, ended, timed};
 use crate::check::model::register::{Act, Register};
-use crate::check::part::Piece;
+use crate::check::part::StatePart;
 use crate::check::search::Timed;
 use crate::history::{Allocate, Answer, Call, Record, tag};
 use crate::subject::{Range, WHOLE, subject_path};
@@ -17,10 +17,10 @@ use crate::subject::{Range, WHOLE, subject_path};
 /// Words that are judged in a stretch besides its first.
 const MEETINGS_MAX: usize = 8;
 
-pub(super) fn add(of: &Of, parts: &mut Parts) {
+pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
     let words = words(of.records.iter().map(|(_, record)| *record));
     let mut acts: Vec<Vec<Timed<Act>>> = words.iter().map(|_| Vec::new()).collect();
-    let written = During::of(of.records.iter().map(|(_, record)| *record), changed);
+    let written = IntervalIndex::of(of.records.iter().map(|(_, record)| *record), changed);
     for (index, record) in &of.records {
         for (position, act) in acts_of(record, &words) {
             if act == Act::See(tag::BAD) && being_written(&written, record, words[position]) {
@@ -32,7 +32,7 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
     }
     for (word, acts) in words.into_iter().zip(acts) {
         if acts.iter().any(|act| matches!(act.act, Act::See(_))) {
-            parts.parts.push(Box::new(Piece {
+            parts.parts.push(Box::new(StatePart {
                 about: format!("bytes at {word} of {}", subject_path(of.subject)),
                 spec: Register,
                 initial: 0,
@@ -121,7 +121,7 @@ fn changed(record: &Record) -> Option<Range> {
 }
 
 /// Whether a word may be half written while this read looks at it.
-fn being_written(written: &During<Range>, read: &Record, word: u64) -> bool {
+fn being_written(written: &IntervalIndex<Range>, read: &Record, word: u64) -> bool {
     written
         .beside(read)
         .any(|range| (range.from..range.to).contains(&word))

@@ -3,15 +3,15 @@
 //! Linux lets a file grow page by page while it is written: a size inside of a write under way says nothing. A short read finds
 //! the end by looking more than once: it is two acts.
 
-use super::during::During;
-use super::{Ended, Of, Parts, ended, timed};
+use super::interval_index::IntervalIndex;
+use super::{Ended, HistoryParts, SubjectRecords, ended, timed};
 use crate::check::model::lengths::{Act, Lengths};
-use crate::check::part::Piece;
+use crate::check::part::StatePart;
 use crate::history::{Allocate, Answer, Call, Record};
 use crate::subject::{MAPPED_SIZE, Subject, subject_path};
 
-pub(super) fn add(of: &Of, parts: &mut Parts) {
-    let growing = During::of(of.records.iter().map(|(_, record)| *record), grows);
+pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
+    let growing = IntervalIndex::of(of.records.iter().map(|(_, record)| *record), grows);
     let mut acts = Vec::new();
     for (index, record) in &of.records {
         for act in acts_of(record) {
@@ -30,7 +30,7 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
             }
         }
     }
-    parts.parts.push(Box::new(Piece {
+    parts.parts.push(Box::new(StatePart {
         about: format!("the size of {}", subject_path(of.subject)),
         spec: Lengths,
         initial: match of.subject {

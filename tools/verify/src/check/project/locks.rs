@@ -1,13 +1,13 @@
 //! Locks of a file.
 
-use super::{Ended, Of, Parts, ended};
-use crate::check::model::locks::{Act, Locks, UNITS, Unit, What};
-use crate::check::part::Piece;
+use super::{Ended, HistoryParts, SubjectRecords, ended};
+use crate::check::model::locks::{Act, LockAction, Locks, UNITS, Unit};
+use crate::check::part::StatePart;
 use crate::check::search::Timed;
 use crate::history::{Call, Record};
 use crate::subject::subject_path;
 
-pub(in crate::check) fn add(of: &Of, parts: &mut Parts) {
+pub(in crate::check) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
     let mut acts: Vec<Timed<Act>> = of.acts(act).collect();
     // A worker that gets no answer may be dead, and its locks free.
     for (index, record) in &of.records {
@@ -17,7 +17,7 @@ pub(in crate::check) fn add(of: &Of, parts: &mut Parts) {
                     who: record.worker,
                     first: 0,
                     last: UNITS as u8,
-                    what: What::Unlock,
+                    what: LockAction::Unlock,
                 },
                 start: record.start,
                 end: None,
@@ -25,7 +25,7 @@ pub(in crate::check) fn add(of: &Of, parts: &mut Parts) {
             });
         }
     }
-    parts.parts.push(Box::new(Piece {
+    parts.parts.push(Box::new(StatePart {
         about: format!("the locks of {}", subject_path(of.subject)),
         spec: Locks,
         initial: [const { Unit::Free }; UNITS],
@@ -49,14 +49,14 @@ fn act(record: &Record) -> Option<Act> {
             _,
         ) => {
             let what = match (exclusive, refused) {
-                (false, false) => What::Shared,
-                (true, false) => What::Exclusive,
-                (false, true) => What::RefusedShared,
-                (true, true) => What::RefusedExclusive,
+                (false, false) => LockAction::Shared,
+                (true, false) => LockAction::Exclusive,
+                (false, true) => LockAction::RefusedShared,
+                (true, true) => LockAction::RefusedExclusive,
             };
             (first, last, what)
         }
-        (Call::Unlock { first, last }, false) => (first, last, What::Unlock),
+        (Call::Unlock { first, last }, false) => (first, last, LockAction::Unlock),
         _ => return None,
     };
     Some(Act {

@@ -2,15 +2,15 @@
 //!
 //! A read beside a cut may be of two minds, on every Linux file system: it is left out.
 
-use super::during::During;
-use super::{Ended, Of, Parts, ended, timed};
+use super::interval_index::IntervalIndex;
+use super::{Ended, HistoryParts, SubjectRecords, ended, timed};
 use crate::check::model::log::{Act, Log};
-use crate::check::part::Piece;
+use crate::check::part::StatePart;
 use crate::history::{Answer, Call};
 use crate::subject::subject_path;
 
-pub(super) fn add(of: &Of, parts: &mut Parts) {
-    let cuts = During::of(of.records.iter().map(|(_, record)| *record), |record| {
+pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
+    let cuts = IntervalIndex::of(of.records.iter().map(|(_, record)| *record), |record| {
         (record.call == Call::CutLog).then_some(())
     });
     let mut acts = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
         };
         acts.push(timed(act, *index, record));
     }
-    parts.parts.push(Box::new(Piece {
+    parts.parts.push(Box::new(StatePart {
         about: format!("the records of {}", subject_path(of.subject)),
         spec: Log::of(acts.iter().map(|timed| &timed.act)),
         initial: Vec::new(),

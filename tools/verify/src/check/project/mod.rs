@@ -6,7 +6,7 @@
 
 mod attr;
 mod bytes;
-mod during;
+mod interval_index;
 mod lengths;
 mod locks;
 mod log;
@@ -19,7 +19,7 @@ use libc::{
     EPERM, ESTALE, ETIMEDOUT,
 };
 
-use super::part::{Part, Wrong};
+use super::part::{HistoryPart, ImpossibleAnswer};
 use super::search::Timed;
 use crate::history::{Answer, Call, History, Record, Rename};
 use crate::subject::Subject;
@@ -30,19 +30,19 @@ pub(super) use locks::add as locks_of;
 
 /// A history's parts.
 #[derive(Default)]
-pub struct Parts {
-    pub parts: Vec<Box<dyn Part>>,
+pub struct HistoryParts {
+    pub parts: Vec<Box<dyn HistoryPart>>,
     /// Looks that were left out, as they may show anything.
     pub permitted: usize,
 }
 
 /// The records of one subject, with their indices in the history.
-pub(super) struct Of<'a> {
+pub(super) struct SubjectRecords<'a> {
     pub subject: Subject,
     pub records: Vec<(usize, &'a Record)>,
 }
 
-pub(super) fn by_subject(history: &History) -> Vec<Of<'_>> {
+pub(super) fn by_subject(history: &History) -> Vec<SubjectRecords<'_>> {
     let mut subjects: BTreeMap<Subject, Vec<(usize, &Record)>> = BTreeMap::new();
     for (index, record) in history.records.iter().enumerate() {
         subjects
@@ -52,12 +52,12 @@ pub(super) fn by_subject(history: &History) -> Vec<Of<'_>> {
     }
     subjects
         .into_iter()
-        .map(|(subject, records)| Of { subject, records })
+        .map(|(subject, records)| SubjectRecords { subject, records })
         .collect()
 }
 
-pub fn parts(history: &History) -> Parts {
-    let mut parts = Parts::default();
+pub fn parts(history: &History) -> HistoryParts {
+    let mut parts = HistoryParts::default();
     for of in by_subject(history) {
         match of.subject {
             Subject::Names(_) => names::add(&of, &mut parts),
@@ -112,7 +112,7 @@ pub(super) fn ended(record: &Record) -> Ended {
 
 /// How much an answer says, for a report's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum Certainty {
     Enough,
     /// It may have happened or not.
     Nothing,
@@ -120,11 +120,11 @@ pub enum Said {
     Unsupported,
 }
 
-pub fn said(record: &Record) -> Said {
+pub fn certainty(record: &Record) -> Certainty {
     match ended(record) {
-        Ended::Unknown => Said::Nothing,
-        Ended::Unsupported => Said::Unsupported,
-        Ended::Answered | Ended::Refused(_) => Said::Enough,
+        Ended::Unknown => Certainty::Nothing,
+        Ended::Unsupported => Certainty::Unsupported,
+        Ended::Answered | Ended::Refused(_) => Certainty::Enough,
     }
 }
 
@@ -137,7 +137,7 @@ fn flagged(call: &Call) -> bool {
     }
 }
 
-impl Of<'_> {
+impl SubjectRecords<'_> {
     /// An act for each record that is one here.
     fn acts<Act>(
         &self,
@@ -161,14 +161,14 @@ fn timed<Act>(act: Act, index: usize, record: &Record) -> Timed<Act> {
 }
 
 /// Files whose names nobody touches refuse nothing.
-fn refusals(of: &Of, parts: &mut Parts) {
+fn refusals(of: &SubjectRecords, parts: &mut HistoryParts) {
     let refused = of.records.iter().find(|(_, record)| match ended(record) {
         Ended::Refused(libc::ENODATA) => record.call != Call::RemoveXattr,
         Ended::Refused(_) => true,
         _ => false,
     });
     if let Some((index, record)) = refused {
-        parts.parts.push(Box::new(Wrong {
+        parts.parts.push(Box::new(ImpossibleAnswer {
             about: format!(
                 "{} of {}, which nothing can refuse",
                 record.call.name(),

@@ -3,10 +3,10 @@
 //! What Linux does in steps is several acts: link(2) finds the file, then makes the name. A listing is judged name by name,
 //! and only those that nothing touches meanwhile; a count of links only while nobody changes any.
 
-use super::during::During;
-use super::{Ended, Of, Parts, ended, timed};
-use crate::check::model::names::{self, Act, File, Names, Node, State, What};
-use crate::check::part::{Piece, Wrong};
+use super::interval_index::IntervalIndex;
+use super::{Ended, HistoryParts, SubjectRecords, ended, timed};
+use crate::check::model::names::{self, Act, File, NameAction, Names, Node, State};
+use crate::check::part::{ImpossibleAnswer, StatePart};
 use crate::check::search::Timed;
 use crate::history::{Answer, Call, Kind, Record};
 use crate::subject::{self, Subject, subject_path};
@@ -16,14 +16,14 @@ pub fn initial() -> State {
     [Node::None; names::SLOTS]
 }
 
-pub(super) fn add(of: &Of, parts: &mut Parts) {
-    let changes = During::of(of.records.iter().map(|(_, record)| *record), |record| {
+pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
+    let changes = IntervalIndex::of(of.records.iter().map(|(_, record)| *record), |record| {
         Some((touched(&record.call)?, record.worker))
     });
     let mut acts: Vec<Timed<Act>> = Vec::new();
     for (index, record) in &of.records {
         if matches!(record.answer, Answer::Listed { stranger: true, .. }) {
-            parts.parts.push(Box::new(Wrong {
+            parts.parts.push(Box::new(ImpossibleAnswer {
                 about: format!(
                     "a listing of {} with a name nobody made",
                     subject_path(of.subject)
@@ -33,9 +33,9 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
         }
         for mut act in acts_of(record) {
             let anything = match &mut act.what {
-                What::Listed { at, .. } => touch(&changes, record, 1 << *at),
-                What::Links { .. } => touch(&changes, record, u32::MAX),
-                What::Rename {
+                NameAction::Listed { at, .. } => touch(&changes, record, 1 << *at),
+                NameAction::Links { .. } => touch(&changes, record, u32::MAX),
+                NameAction::Rename {
                     from, to, racing, ..
                 } => {
                     *racing = touch(&changes, record, 1 << *from | 1 << *to);
@@ -52,8 +52,8 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
     parts.parts.push(piece(of.subject, acts));
 }
 
-fn piece(subject: Subject, acts: Vec<Timed<Act>>) -> Box<Piece<Names>> {
-    Box::new(Piece {
+fn piece(subject: Subject, acts: Vec<Timed<Act>>) -> Box<StatePart<Names>> {
+    Box::new(StatePart {
         about: format!("the names of {}", subject_path(subject)),
         spec: Names,
         initial: initial(),
@@ -85,35 +85,35 @@ fn done(record: &Record) -> Vec<Act> {
     };
     let mut more = Vec::new();
     let what = match (record.call, &record.answer) {
-        (Call::Create { at, exclusive }, _) => What::Create {
+        (Call::Create { at, exclusive }, _) => NameAction::Create {
             at,
             exclusive,
             file,
         },
-        (Call::Get { at }, _) => What::Get { at, seen: file },
+        (Call::Get { at }, _) => NameAction::Get { at, seen: file },
         (Call::Look { at }, Answer::Seen { kind, inode, links }) => {
             if *kind == Kind::File {
-                more.push(What::Links {
+                more.push(NameAction::Links {
                     inode: *inode,
                     count: *links,
                 });
             }
             let seen = Some((*kind, number(*kind, *inode)));
-            What::Look { at, seen }
+            NameAction::Look { at, seen }
         }
-        (Call::ReadLink { at }, Answer::Target { tag }) => What::ReadLink {
+        (Call::ReadLink { at }, Answer::Target { tag }) => NameAction::ReadLink {
             at,
             seen: Some(*tag),
         },
         (Call::List { directory }, Answer::Listed { slots, .. }) => {
-            let listed = subject::listed(directory).map(|(at, _)| What::Listed {
+            let listed = subject::listed(directory).map(|(at, _)| NameAction::Listed {
                 at,
                 there: slots & (1 << at) != 0,
             });
             return listed.map(|what| act(what, names::Ended::Done)).collect();
         }
         (Call::Publish { at, .. }, _) => match file {
-            Some(file) => What::Publish { at, file },
+            Some(file) => NameAction::Publish { at, file },
             None => return Vec::new(),
         },
         (
@@ -123,7 +123,7 @@ fn done(record: &Record) -> Vec<Act> {
             },
         ) => {
             more.push(link(*kind, *inode, *tag, to));
-            What::Look {
+            NameAction::Look {
                 at: from,
                 seen: Some((*kind, number(*kind, *inode))),
             }
@@ -139,21 +139,21 @@ fn done(record: &Record) -> Vec<Act> {
 fn refused(record: &Record, errno: i32) -> Vec<Act> {
     let refused = names::Ended::Refused(errno);
     let what = match (record.call, &record.answer) {
-        (Call::Create { at, exclusive }, _) => What::Create {
+        (Call::Create { at, exclusive }, _) => NameAction::Create {
             at,
             exclusive,
             file: None,
         },
-        (Call::Get { at }, _) => What::Get { at, seen: None },
-        (Call::Look { at }, _) => What::Look { at, seen: None },
-        (Call::ReadLink { at }, _) => What::ReadLink { at, seen: None },
+        (Call::Get { at }, _) => NameAction::Get { at, seen: None },
+        (Call::Look { at }, _) => NameAction::Look { at, seen: None },
+        (Call::ReadLink { at }, _) => NameAction::ReadLink { at, seen: None },
         (
             Call::Link { from, to },
             Answer::Linked {
                 kind, inode, tag, ..
             },
         ) => {
-            let seen = What::Look {
+            let seen = NameAction::Look {
                 at: from,
                 seen: Some((*kind, number(*kind, *inode))),
             };
@@ -166,11 +166,11 @@ fn refused(record: &Record, errno: i32) -> Vec<Act> {
             return acts;
         }
         // The file to link was not found.
-        (Call::Link { from, .. }, _) => What::Look {
+        (Call::Link { from, .. }, _) => NameAction::Look {
             at: from,
             seen: None,
         },
-        (Call::Publish { at, tag }, _) => What::Publish {
+        (Call::Publish { at, tag }, _) => NameAction::Publish {
             at,
             file: File {
                 inode: 0,
@@ -179,7 +179,7 @@ fn refused(record: &Record, errno: i32) -> Vec<Act> {
             },
         },
         // A directory that is never moved can be opened at all times; to refuse it fits no state.
-        (Call::List { directory }, _) => What::Look {
+        (Call::List { directory }, _) => NameAction::Look {
             at: directory * 3,
             seen: Some((Kind::Symlink, u64::MAX)),
         },
@@ -197,7 +197,7 @@ fn refused(record: &Record, errno: i32) -> Vec<Act> {
 fn unknown(record: &Record) -> Vec<Act> {
     match record.call {
         Call::Create { at, .. } | Call::Publish { at, .. } | Call::Link { to: at, .. } => {
-            vec![act(What::PutAny { at }, names::Ended::Done)]
+            vec![act(NameAction::PutAny { at }, names::Ended::Done)]
         }
         _ => changed(record).into_iter().collect(),
     }
@@ -206,22 +206,22 @@ fn unknown(record: &Record) -> Vec<Act> {
 /// Changes that are one act, whose answer says nothing.
 fn changed(record: &Record) -> Option<Act> {
     let what = match record.call {
-        Call::Unlink { at } => What::Unlink { at },
-        Call::Rename { from, to, how } => What::Rename {
+        Call::Unlink { at } => NameAction::Unlink { at },
+        Call::Rename { from, to, how } => NameAction::Rename {
             from,
             to,
             how,
             racing: false,
         },
-        Call::Symlink { at, tag } => What::Symlink { at, tag },
-        Call::MakeDir { at } => What::MakeDir { at },
-        Call::RemoveDir { at } => What::RemoveDir { at },
+        Call::Symlink { at, tag } => NameAction::Symlink { at, tag },
+        Call::MakeDir { at } => NameAction::MakeDir { at },
+        Call::RemoveDir { at } => NameAction::RemoveDir { at },
         _ => return None,
     };
     Some(act(what, names::Ended::Done))
 }
 
-fn act(what: What, ended: names::Ended) -> Act {
+fn act(what: NameAction, ended: names::Ended) -> Act {
     Act { what, ended }
 }
 
@@ -233,16 +233,16 @@ fn number(kind: Kind, inode: u64) -> u64 {
     }
 }
 
-fn link(kind: Kind, inode: u64, tag: u64, to: u8) -> What {
+fn link(kind: Kind, inode: u64, tag: u64, to: u8) -> NameAction {
     match kind {
-        Kind::File => What::LinkFile { inode, to },
-        Kind::Symlink => What::LinkSymlink { tag, to },
-        Kind::Dir => What::LinkDir { to },
+        Kind::File => NameAction::LinkFile { inode, to },
+        Kind::Symlink => NameAction::LinkSymlink { tag, to },
+        Kind::Dir => NameAction::LinkDir { to },
     }
 }
 
 /// Whether another worker changes any of these slots meanwhile.
-fn touch(changes: &During<(u32, u16)>, record: &Record, slots: u32) -> bool {
+fn touch(changes: &IntervalIndex<(u32, u16)>, record: &Record, slots: u32) -> bool {
     changes
         .beside(record)
         .any(|(touched, who)| touched & slots != 0 && *who != record.worker)

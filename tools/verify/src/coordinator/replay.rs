@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::crew::Crew;
-use super::{Outcome, Settings, cannot, probe};
+use super::workers::Workers;
+use super::{RunResult, Settings, cannot, probe};
 use crate::check::{Bound, Judgement, judge};
 use crate::history::{History, Record};
-use crate::report::{Found, Replayed, Script};
+use crate::report::{Replayed, ReportedFinding, Script};
 use crate::work::Order;
 
 /// Replays of the small history, then of more of what went before.
@@ -24,13 +24,13 @@ const FIRST_ROUND: u32 = 1_000_000;
 
 /// Plays a finding again, and says how often it failed again.
 pub fn confirm(
-    crew: &mut Crew,
+    workers: &mut Workers,
     settings: &Settings,
-    found: &Found,
+    found: &ReportedFinding,
     history: &History,
-) -> Outcome<Replayed> {
+) -> RunResult<Replayed> {
     let begun = Instant::now();
-    let alone = repeat(crew, settings, &found.records, ALONE, 0, begun)?;
+    let alone = repeat(workers, settings, &found.records, ALONE, 0, begun)?;
     if alone.failed > 0 {
         return Ok(alone);
     }
@@ -43,7 +43,7 @@ pub fn confirm(
         .cloned()
         .collect();
     more.drain(..more.len().saturating_sub(MORE));
-    let with_more = repeat(crew, settings, &more, WITH_MORE, ALONE, begun)?;
+    let with_more = repeat(workers, settings, &more, WITH_MORE, ALONE, begun)?;
     Ok(match with_more.failed {
         0 => alone,
         _ => Replayed {
@@ -54,36 +54,36 @@ pub fn confirm(
 }
 
 /// Plays a saved finding on these mounts.
-pub fn replay(settings: &Settings, script: &Script) -> Outcome<Replayed> {
-    let workers = script.mount_of.len();
-    if workers != usize::from(settings.processes) * settings.sites.len() {
+pub fn replay(settings: &Settings, script: &Script) -> RunResult<Replayed> {
+    let wanted = script.mount_of.len();
+    if wanted != usize::from(settings.processes) * settings.sites.len() {
         return cannot(format!(
-            "the finding is of {workers} workers: give {} mounts",
+            "the finding is of {wanted} workers: give {} mounts",
             script.mount_of.iter().max().map_or(0, |most| most + 1)
         ));
     }
-    let mut crew = Crew::start(settings)?;
-    probe::probe(&mut crew, settings)?;
+    let mut workers = Workers::start(settings)?;
+    probe::probe(&mut workers, settings)?;
     let replayed = repeat(
-        &mut crew,
+        &mut workers,
         settings,
         &script.found.records,
         ALONE * 4,
         0,
         Instant::now(),
     );
-    crew.remove_directory();
+    workers.remove_directory();
     replayed
 }
 
 fn repeat(
-    crew: &mut Crew,
+    workers: &mut Workers,
     settings: &Settings,
     records: &[Record],
     times: u32,
     since: u32,
     begun: Instant,
-) -> Outcome<Replayed> {
+) -> RunResult<Replayed> {
     let mut replayed = Replayed {
         failed: 0,
         of: 0,
@@ -94,7 +94,7 @@ fn repeat(
             break;
         }
         let round = FIRST_ROUND + since + time;
-        let judgement = once(crew, settings, round, records)?;
+        let judgement = once(workers, settings, round, records)?;
         replayed.of += 1;
         replayed.failed += u32::from(!judgement.findings.is_empty());
     }
@@ -102,13 +102,13 @@ fn repeat(
 }
 
 fn once(
-    crew: &mut Crew,
+    workers: &mut Workers,
     settings: &Settings,
     round: u32,
     records: &[Record],
-) -> Outcome<Judgement> {
-    let all = crew.all();
-    crew.tell(&all[..1], |_| Order::Furnish { round })?;
+) -> RunResult<Judgement> {
+    let all = workers.all();
+    workers.tell(&all[..1], |_| Order::Furnish { round })?;
     // Those that overlap the first that is left go together.
     let mut left: Vec<&Record> = records.iter().collect();
     while !left.is_empty() {
@@ -136,17 +136,17 @@ fn once(
                 record: Box::new(record.clone()),
             }
         };
-        crew.order(&who, |member| order(member.number))?;
+        workers.order(&who, |handle| order(handle.number))?;
         let missing = |record: &&Record| !all.contains(&usize::from(record.worker));
         left.retain(|record| {
             !missing(record) && !wave.iter().any(|done| std::ptr::eq(*done, *record))
         });
     }
-    for worker in crew.one_a_mount() {
-        crew.order(&[worker], |_| Order::LookAround { round })?;
+    for worker in workers.one_a_mount() {
+        workers.order(&[worker], |_| Order::LookAround { round })?;
     }
-    let mount_of = crew.members.iter().map(|member| member.mount).collect();
-    let history = History::new(mount_of, crew.collect()?);
-    crew.tell(&all[..1], |_| Order::Clean { round })?;
+    let mount_of = workers.handles.iter().map(|handle| handle.mount).collect();
+    let history = History::new(mount_of, workers.collect()?);
+    workers.tell(&all[..1], |_| Order::Clean { round })?;
     Ok(judge(&history, settings.model, Bound::default()))
 }

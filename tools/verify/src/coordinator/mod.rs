@@ -5,18 +5,18 @@
 //! Enter  at [`run`].
 
 mod clock;
-mod crew;
+mod connection;
 mod faults;
-mod judge;
-mod line;
+mod judge_thread;
+mod mount_address;
 mod probe;
 mod replay;
 mod rounds;
-mod site;
+mod workers;
 
+pub use mount_address::{Access, MountAddress};
 pub use replay::replay;
 pub use rounds::run;
-pub use site::{Access, Site};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::mix::Mix;
 /// What a run is told.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub sites: Vec<Site>,
+    pub sites: Vec<MountAddress>,
     /// The command by which this program starts as a worker.
     pub itself: Vec<std::ffi::OsString>,
     /// Workers on each mount.
@@ -58,9 +58,9 @@ impl std::fmt::Display for CannotRun {
 
 impl std::error::Error for CannotRun {}
 
-pub type Outcome<T> = Result<T, CannotRun>;
+pub type RunResult<T> = Result<T, CannotRun>;
 
-fn cannot<T>(why: impl Into<String>) -> Outcome<T> {
+fn cannot<T>(why: impl Into<String>) -> RunResult<T> {
     Err(CannotRun(why.into()))
 }
 

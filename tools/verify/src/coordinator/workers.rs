@@ -3,9 +3,9 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use super::clock::{self, Asked, Offset};
-use super::line::{Heard, Inbox, Line};
-use super::{Access, CannotRun, Outcome, Settings, cannot, run_directory};
+use super::clock::{self, ClockOffset, ClockSample};
+use super::connection::{Message, ReceivedMessage, WorkerConnection};
+use super::{Access, CannotRun, RunResult, Settings, cannot, run_directory};
 use crate::history::{Nanos, Record};
 use crate::work::{Order, Report, now};
 
@@ -15,19 +15,19 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Questions from which an offset is taken.
 const QUESTIONS: usize = 16;
 
-pub struct Crew {
-    pub members: Vec<Member>,
-    inbox: Receiver<Inbox>,
+pub struct Workers {
+    pub handles: Vec<WorkerHandle>,
+    inbox: Receiver<ReceivedMessage>,
     deadline: Nanos,
 }
 
-pub struct Member {
+pub struct WorkerHandle {
     pub number: usize,
     pub mount: u16,
     remote: bool,
-    line: Line,
+    connection: WorkerConnection,
     alive: bool,
-    offset: Offset,
+    offset: ClockOffset,
     /// On its own clock, until they are collected.
     done: Vec<Record>,
     doing: Option<Record>,
@@ -46,48 +46,53 @@ pub enum Loss {
 }
 
 /// Which workers an order is for.
-pub type Who<'a> = &'a [usize];
+pub type WorkerNumbers<'a> = &'a [usize];
 
-impl Crew {
+impl Workers {
     /// Starts the workers, `processes` on each mount in turn, and measures their clocks.
-    pub fn start(settings: &Settings) -> Outcome<Crew> {
+    pub fn start(settings: &Settings) -> RunResult<Workers> {
         let (sender, inbox) = channel();
-        let mut members = Vec::new();
+        let mut handles = Vec::new();
         for number in 0..usize::from(settings.processes) * settings.sites.len() {
             let mount = number % settings.sites.len();
             let access = &settings.sites[mount].access;
-            members.push(Member {
+            handles.push(WorkerHandle {
                 number,
                 mount: mount as u16,
                 remote: *access != Access::Here,
-                line: Line::open(number, access, &settings.itself, sender.clone())?,
+                connection: WorkerConnection::open(
+                    number,
+                    access,
+                    &settings.itself,
+                    sender.clone(),
+                )?,
                 alive: true,
-                offset: Offset::default(),
+                offset: ClockOffset::default(),
                 done: Vec::new(),
                 doing: None,
                 heard: now(),
             });
         }
-        let mut crew = Crew {
-            members,
+        let mut workers = Workers {
+            handles,
             inbox,
             deadline: settings.deadline.as_nanos() as Nanos,
         };
-        for number in 0..crew.members.len() {
-            let site = &settings.sites[usize::from(crew.members[number].mount)];
+        for number in 0..workers.handles.len() {
+            let site = &settings.sites[usize::from(workers.handles[number].mount)];
             let be = Order::Be {
                 worker: number as u16,
                 directory: run_directory(&site.directory, settings.seed),
             };
-            crew.tell(&[number], |_| be.clone())?;
+            workers.tell(&[number], |_| be.clone())?;
         }
-        crew.measure()?;
-        Ok(crew)
+        workers.measure()?;
+        Ok(workers)
     }
 
     pub fn all(&self) -> Vec<usize> {
-        (0..self.members.len())
-            .filter(|worker| self.members[*worker].alive)
+        (0..self.handles.len())
+            .filter(|worker| self.handles[*worker].alive)
             .collect()
     }
 
@@ -96,8 +101,8 @@ impl Crew {
         let mut mounts = Vec::new();
         let mut first = Vec::new();
         for worker in self.all() {
-            if !mounts.contains(&self.members[worker].mount) {
-                mounts.push(self.members[worker].mount);
+            if !mounts.contains(&self.handles[worker].mount) {
+                mounts.push(self.handles[worker].mount);
                 first.push(worker);
             }
         }
@@ -105,7 +110,11 @@ impl Crew {
     }
 
     /// Orders something that must be done for the run to make sense.
-    pub fn tell(&mut self, who: Who, order: impl Fn(&Member) -> Order) -> Outcome<()> {
+    pub fn tell(
+        &mut self,
+        who: WorkerNumbers,
+        order: impl Fn(&WorkerHandle) -> Order,
+    ) -> RunResult<()> {
         match self.order(who, order)?.into_iter().next() {
             None => Ok(()),
             Some(Loss::Hangs(record)) => cannot(format!("{} hangs", record.asked())),
@@ -124,27 +133,31 @@ impl Crew {
     }
 
     /// Orders something and waits until all have done it, hang, or are gone.
-    pub fn order(&mut self, who: Who, order: impl Fn(&Member) -> Order) -> Outcome<Vec<Loss>> {
+    pub fn order(
+        &mut self,
+        who: WorkerNumbers,
+        order: impl Fn(&WorkerHandle) -> Order,
+    ) -> RunResult<Vec<Loss>> {
         let mut lost = Vec::new();
         let mut waiting = Vec::new();
         for worker in who {
-            let member = &mut self.members[*worker];
-            let order = order(member);
-            member.heard = now();
-            match member.line.send(&order) {
+            let handle = &mut self.handles[*worker];
+            let order = order(handle);
+            handle.heard = now();
+            match handle.connection.send(&order) {
                 Ok(()) => waiting.push(*worker),
                 Err(error) => lost.extend(self.lose(*worker, error.to_string())),
             }
         }
         while !waiting.is_empty() {
             match self.inbox.recv_timeout(Duration::from_millis(50)) {
-                Ok((worker, when, Heard::Report(report))) => {
-                    self.members[worker].heard = when;
+                Ok((worker, when, Message::Report(report))) => {
+                    self.handles[worker].heard = when;
                     if self.take(worker, report)? {
                         waiting.retain(|other| *other != worker);
                     }
                 }
-                Ok((worker, _, Heard::Gone(why))) => {
+                Ok((worker, _, Message::Gone(why))) => {
                     lost.extend(self.lose(worker, why));
                     waiting.retain(|other| *other != worker);
                 }
@@ -163,16 +176,16 @@ impl Crew {
     }
 
     /// What a report says; whether the order is done.
-    fn take(&mut self, worker: usize, report: Report) -> Outcome<bool> {
-        let member = &mut self.members[worker];
+    fn take(&mut self, worker: usize, report: Report) -> RunResult<bool> {
+        let handle = &mut self.handles[worker];
         match report {
             Report::Did(records) => {
-                member.done.extend(records);
-                member.doing = None;
+                handle.done.extend(records);
+                handle.doing = None;
             }
-            Report::Doing(record) => member.doing = Some(*record),
+            Report::Doing(record) => handle.doing = Some(*record),
             Report::Finished => {
-                member.doing = None;
+                handle.doing = None;
                 return Ok(true);
             }
             Report::Unable(why) => return Err(CannotRun(why)),
@@ -183,18 +196,18 @@ impl Crew {
 
     fn overdue(&mut self, worker: usize) -> Option<Loss> {
         let deadline = self.deadline;
-        let member = &mut self.members[worker];
-        let begun = member.doing.as_ref().map(|record| {
+        let handle = &mut self.handles[worker];
+        let begun = handle.doing.as_ref().map(|record| {
             let mut ours = record.clone();
-            member.offset.ours(&mut ours);
+            handle.offset.ours(&mut ours);
             ours.start
         });
         if begun.is_some_and(|begun| now().saturating_sub(begun) > deadline) {
-            let record = Box::new(member.doing.clone()?);
+            let record = Box::new(handle.doing.clone()?);
             self.lose(worker, "it hangs".into());
             return Some(Loss::Hangs(record));
         }
-        let silent = now().saturating_sub(member.heard);
+        let silent = now().saturating_sub(handle.heard);
         if silent > deadline + SILENCE.as_nanos() as Nanos {
             return self.lose(worker, "it is silent".into());
         }
@@ -203,26 +216,26 @@ impl Crew {
 
     /// The worker is no more; what it was doing may have happened or not.
     fn lose(&mut self, worker: usize, why: String) -> Option<Loss> {
-        let member = &mut self.members[worker];
-        if !std::mem::replace(&mut member.alive, false) {
+        let handle = &mut self.handles[worker];
+        if !std::mem::replace(&mut handle.alive, false) {
             return None;
         }
-        member.line.cut();
-        member.done.extend(member.doing.take());
+        handle.connection.cut();
+        handle.done.extend(handle.doing.take());
         Some(Loss::Gone { worker, why })
     }
 
     /// What all have done since, on our clock.
-    pub fn collect(&mut self) -> Outcome<Vec<Record>> {
-        let before: Vec<Offset> = self.members.iter().map(|member| member.offset).collect();
+    pub fn collect(&mut self) -> RunResult<Vec<Record>> {
+        let before: Vec<ClockOffset> = self.handles.iter().map(|handle| handle.offset).collect();
         self.measure()?;
         let mut all = Vec::new();
-        for (member, before) in self.members.iter_mut().zip(before) {
-            let offset = match member.remote {
-                true => clock::during(before, member.offset),
-                false => Offset::default(),
+        for (handle, before) in self.handles.iter_mut().zip(before) {
+            let offset = match handle.remote {
+                true => clock::during(before, handle.offset),
+                false => ClockOffset::default(),
             };
-            for mut record in std::mem::take(&mut member.done) {
+            for mut record in std::mem::take(&mut handle.done) {
                 offset.ours(&mut record);
                 all.push(record);
             }
@@ -232,17 +245,17 @@ impl Crew {
 
     /// How unsure the clocks are, at most.
     pub fn uncertain(&self) -> Duration {
-        let most = self.members.iter().map(|member| member.offset.uncertain);
+        let most = self.handles.iter().map(|handle| handle.offset.uncertain);
         Duration::from_nanos(most.max().unwrap_or(0))
     }
 
     /// Reads the clocks of other hosts.
-    fn measure(&mut self) -> Outcome<()> {
+    fn measure(&mut self) -> RunResult<()> {
         for worker in self.all() {
-            if !self.members[worker].remote {
+            if !self.handles[worker].remote {
                 continue;
             }
-            let mut asked: Vec<Asked> = Vec::new();
+            let mut asked: Vec<ClockSample> = Vec::new();
             for _ in 0..QUESTIONS {
                 let left = now();
                 let Some((Report::Clock(theirs), came)) = self.ask(worker, &Order::Clock)? else {
@@ -250,27 +263,29 @@ impl Crew {
                 };
                 asked.push((left, theirs, came));
             }
-            self.members[worker].offset = clock::offset(&asked);
+            self.handles[worker].offset = clock::offset(&asked);
         }
         Ok(())
     }
 
     /// A question with a number for an answer; None when the worker is lost.
-    pub fn ask(&mut self, worker: usize, order: &Order) -> Outcome<Option<(Report, Nanos)>> {
-        if let Err(error) = self.members[worker].line.send(order) {
+    pub fn ask(&mut self, worker: usize, order: &Order) -> RunResult<Option<(Report, Nanos)>> {
+        if let Err(error) = self.handles[worker].connection.send(order) {
             self.lose(worker, error.to_string());
             return Ok(None);
         }
         let end = now() + self.deadline;
         while now() < end {
             match self.inbox.recv_timeout(Duration::from_millis(50)) {
-                Ok((who, when, Heard::Report(report @ (Report::Clock(_) | Report::Found(_)))))
-                    if who == worker =>
-                {
+                Ok((
+                    who,
+                    when,
+                    Message::Report(report @ (Report::Clock(_) | Report::Found(_))),
+                )) if who == worker => {
                     return Ok(Some((report, when)));
                 }
-                Ok((who, _, Heard::Report(report))) => drop(self.take(who, report)?),
-                Ok((who, _, Heard::Gone(why))) => {
+                Ok((who, _, Message::Report(report))) => drop(self.take(who, report)?),
+                Ok((who, _, Message::Gone(why))) => {
                     self.lose(who, why);
                     if who == worker {
                         return Ok(None);
@@ -284,7 +299,7 @@ impl Crew {
     }
 }
 
-impl Member {
+impl WorkerHandle {
     pub fn theirs(&self, ours: Nanos) -> Nanos {
         self.offset.theirs(ours)
     }

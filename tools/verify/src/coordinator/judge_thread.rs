@@ -4,12 +4,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{Outcome, cannot};
+use super::{RunResult, cannot};
 use crate::check::{Bound, Judgement, Model, conflicts, judge};
 use crate::history::History;
 
 /// A round that has been judged.
-pub struct Judged {
+pub struct JudgedRound {
     pub round: u32,
     pub history: History,
     pub judgement: Judgement,
@@ -17,19 +17,19 @@ pub struct Judged {
     pub took: Duration,
 }
 
-pub struct Judge {
+pub struct JudgeThread {
     rounds: SyncSender<(u32, History)>,
-    verdicts: Receiver<Judged>,
+    verdicts: Receiver<JudgedRound>,
     thread: JoinHandle<()>,
 }
 
-impl Judge {
+impl JudgeThread {
     /// Rounds wait in line when judging takes longer than working: two at most, then the work waits.
-    pub fn start(model: Model) -> Judge {
-        Judge::who(move |history| judge(history, model, Bound::default()))
+    pub fn start(model: Model) -> JudgeThread {
+        JudgeThread::who(move |history| judge(history, model, Bound::default()))
     }
 
-    fn who(judges: impl Fn(&History) -> Judgement + Send + 'static) -> Judge {
+    fn who(judges: impl Fn(&History) -> Judgement + Send + 'static) -> JudgeThread {
         let (rounds, todo) = sync_channel::<(u32, History)>(1);
         let (done, verdicts) = sync_channel(64);
         let thread = std::thread::spawn(move || {
@@ -37,7 +37,7 @@ impl Judge {
                 let begun = Instant::now();
                 let judgement = judges(&history);
                 let conflicting = conflicts(&history);
-                let judged = Judged {
+                let judged = JudgedRound {
                     round,
                     history,
                     judgement,
@@ -49,14 +49,14 @@ impl Judge {
                 }
             }
         });
-        Judge {
+        JudgeThread {
             rounds,
             verdicts,
             thread,
         }
     }
 
-    pub fn give(&self, round: u32, history: History) -> Outcome<()> {
+    pub fn give(&self, round: u32, history: History) -> RunResult<()> {
         match self.rounds.send((round, history)) {
             Ok(()) => Ok(()),
             Err(_) => cannot("the judge has ended"),
@@ -64,12 +64,12 @@ impl Judge {
     }
 
     /// A verdict, if there is one already.
-    pub fn verdict(&self) -> Option<Judged> {
+    pub fn verdict(&self) -> Option<JudgedRound> {
         self.verdicts.try_recv().ok()
     }
 
     /// All verdicts that are still to come, and whether those are all: rounds that nobody judged agree with nothing.
-    pub fn rest(self) -> (Vec<Judged>, Outcome<()>) {
+    pub fn rest(self) -> (Vec<JudgedRound>, RunResult<()>) {
         drop(self.rounds);
         let rest = self.verdicts.iter().collect();
         let whole = match self.thread.join() {
@@ -88,11 +88,11 @@ mod tests {
 
     #[test]
     fn a_round_that_was_not_judged_is_no_agreement() {
-        let judge = Judge::start(Model::Posix);
+        let judge = JudgeThread::start(Model::Posix);
         judge.give(1, History::new(vec![0], Vec::new())).unwrap();
         let (rest, whole) = judge.rest();
         assert!(rest.len() == 1 && whole.is_ok());
-        let judge = Judge::who(|_| panic!("as a bug would"));
+        let judge = JudgeThread::who(|_| panic!("as a bug would"));
         judge.give(1, History::new(vec![0], Vec::new())).unwrap();
         let (rest, whole) = judge.rest();
         assert!(rest.is_empty() && whole.is_err());

@@ -4,17 +4,17 @@ use gupfs_kit::random::{GOLDEN_GAMMA, mix};
 
 /// A stream of numbers (SplitMix64).
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// A stream that depends on all of these numbers.
-    pub fn of(numbers: &[u64]) -> Dice {
-        let mut dice = Dice(0x6775_7066_7300);
+    pub fn of(numbers: &[u64]) -> Rng {
+        let mut rng = Rng(0x6775_7066_7300);
         for number in numbers {
-            dice.0 ^= number.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-            dice.next();
+            rng.0 ^= number.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+            rng.next();
         }
-        dice
+        rng
     }
 
     pub fn next(&mut self) -> u64 {

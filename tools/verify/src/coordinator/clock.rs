@@ -4,22 +4,22 @@ use crate::history::{Nanos, Record};
 
 /// How far a worker's clock is ahead of ours, and how sure that is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Offset {
+pub struct ClockOffset {
     pub ahead: i64,
     pub uncertain: u64,
 }
 
 /// A question: when it left, what their clock said, when the answer came.
-pub type Asked = (Nanos, Nanos, Nanos);
+pub type ClockSample = (Nanos, Nanos, Nanos);
 
 /// Of several questions the quickest tells most: their clock was read somewhere between leaving and coming back.
-pub fn offset(asked: &[Asked]) -> Offset {
+pub fn offset(asked: &[ClockSample]) -> ClockOffset {
     let quickest = asked.iter().min_by_key(|(left, _, came)| came - left);
     let Some((left, theirs, came)) = quickest else {
-        return Offset::default();
+        return ClockOffset::default();
     };
     let middle = left + (came - left) / 2;
-    Offset {
+    ClockOffset {
         ahead: *theirs as i64 - middle as i64,
         uncertain: (came - left).div_ceil(2),
     }
@@ -27,14 +27,14 @@ pub fn offset(asked: &[Asked]) -> Offset {
 
 /// What held for a round that began with one offset and ended with the other. What the clocks drifted apart counts as
 /// uncertain.
-pub fn during(before: Offset, after: Offset) -> Offset {
-    Offset {
+pub fn during(before: ClockOffset, after: ClockOffset) -> ClockOffset {
+    ClockOffset {
         ahead: before.ahead,
         uncertain: before.uncertain.max(after.uncertain) + before.ahead.abs_diff(after.ahead),
     }
 }
 
-impl Offset {
+impl ClockOffset {
     /// A record on our clock: its interval as wide as is not sure.
     pub fn ours(self, record: &mut Record) {
         let ours = |theirs: Nanos| theirs.saturating_add_signed(-self.ahead);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_drift_within_a_round_makes_intervals_wider() {
-        let at = |ahead| Offset {
+        let at = |ahead| ClockOffset {
             ahead,
             uncertain: 10,
         };

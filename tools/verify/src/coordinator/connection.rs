@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use gupfs_kit::worker::{Answers, WorkerLink};
 
-use super::site::Access;
-use super::{Outcome, cannot};
+use super::mount_address::Access;
+use super::{RunResult, cannot};
 use crate::frame;
 use crate::work::{Order, Report, now};
 
@@ -18,25 +18,25 @@ const END_TIMEOUT: Duration = Duration::from_millis(500);
 const KILL_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// What comes in over a line, and when.
-pub enum Heard {
+pub enum Message {
     Report(Report),
     /// It has ended, or cannot be understood.
     Gone(String),
 }
 
 /// Which worker, when (by our clock), what.
-pub type Inbox = (usize, u64, Heard);
+pub type ReceivedMessage = (usize, u64, Message);
 
-pub struct Line(WorkerLink);
+pub struct WorkerConnection(WorkerLink);
 
-impl Line {
+impl WorkerConnection {
     /// Starts a worker, and a thread that passes on what it reports.
     pub fn open(
         worker: usize,
         access: &Access,
         itself: &[std::ffi::OsString],
-        inbox: Sender<Inbox>,
-    ) -> Outcome<Line> {
+        inbox: Sender<ReceivedMessage>,
+    ) -> RunResult<WorkerConnection> {
         let opened = match access {
             Access::Here => WorkerLink::start(itself),
             Access::Shell(text) => WorkerLink::through(text),
@@ -49,7 +49,7 @@ impl Line {
                 let listener = std::thread::Builder::new();
                 let started = listener.spawn(move || listen(worker, input, &inbox));
                 match started {
-                    Ok(_) => Ok(Line(link)),
+                    Ok(_) => Ok(WorkerConnection(link)),
                     Err(error) => cannot(format!("cannot start a thread: {error}")),
                 }
             }
@@ -72,7 +72,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for WorkerConnection {
     fn drop(&mut self) {
         // Without orders a worker ends by itself; one that cannot is not waited for.
         self.0.close();
@@ -83,15 +83,15 @@ impl Drop for Line {
     }
 }
 
-fn listen(worker: usize, input: Answers, inbox: &Sender<Inbox>) {
+fn listen(worker: usize, input: Answers, inbox: &Sender<ReceivedMessage>) {
     let mut input = io::BufReader::with_capacity(1 << 16, input);
     loop {
         let heard = match frame::read(&mut input) {
-            Ok(Some(report)) => Heard::Report(report),
-            Ok(None) => Heard::Gone("it has ended".into()),
-            Err(error) => Heard::Gone(error.to_string()),
+            Ok(Some(report)) => Message::Report(report),
+            Ok(None) => Message::Gone("it has ended".into()),
+            Err(error) => Message::Gone(error.to_string()),
         };
-        let last = matches!(heard, Heard::Gone(_));
+        let last = matches!(heard, Message::Gone(_));
         if inbox.send((worker, now(), heard)).is_err() || last {
             return;
         }

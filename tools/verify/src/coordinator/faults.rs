@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Settings;
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// How many times it was run, and how many times it said that it failed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,8 +28,8 @@ pub fn inject(
     settings: &Settings,
     length: Duration,
 ) -> JoinHandle<bool> {
-    let mut dice = Dice::of(&[settings.seed, u64::from(round), 0xFA17]);
-    let wait = length.mul_f64(dice.below(1000) as f64 / 2000.0);
+    let mut rng = Rng::of(&[settings.seed, u64::from(round), 0xFA17]);
+    let wait = length.mul_f64(rng.below(1000) as f64 / 2000.0);
     let (command, deadline) = (command.to_string(), settings.deadline);
     std::thread::spawn(move || {
         std::thread::sleep(wait);

@@ -6,7 +6,7 @@ use gupfs_kit::place::{self, Via};
 
 /// A mount and the way to it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Site {
+pub struct MountAddress {
     /// As the user wrote it.
     pub name: String,
     pub access: Access,
@@ -23,9 +23,9 @@ pub enum Access {
     Agent { address: String, token: String },
 }
 
-impl Site {
+impl MountAddress {
     /// `DIR`, `HOST:/DIR` (through a command) or `tcp://HOST:PORT/DIR` (an agent).
-    pub fn parse(text: &str, through: &str, token: Option<&str>) -> Result<Site, String> {
+    pub fn parse(text: &str, through: &str, token: Option<&str>) -> Result<MountAddress, String> {
         let (via, directory) = place::split(text)
             .ok_or_else(|| format!("'{text}' names no directory: tcp://HOST:PORT/DIR"))?;
         let access = match via {
@@ -43,7 +43,7 @@ impl Site {
                     .into(),
             },
         };
-        Ok(Site {
+        Ok(MountAddress {
             name: text.into(),
             access,
             directory: directory.into(),
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_mount_is_here_or_behind_a_command_or_an_agent() {
-        let parse = |text| Site::parse(text, "ssh {host} gupfs verify --worker", Some("t"));
+        let parse = |text| MountAddress::parse(text, "ssh {host} gupfs verify --worker", Some("t"));
         assert_eq!(parse("/mnt/a").unwrap().access, Access::Here);
         assert_eq!(
             parse("me@node1:/mnt/a").unwrap().access,

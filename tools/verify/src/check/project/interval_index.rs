@@ -4,19 +4,19 @@ use super::{Ended, ended};
 use crate::history::Record;
 
 /// Things with the time they took, found by time.
-pub struct During<T> {
+pub struct IntervalIndex<T> {
     /// Begin, end, what; by begin.
     all: Vec<(u64, u64, T)>,
     /// The latest end up to here.
     latest: Vec<u64>,
 }
 
-impl<T> During<T> {
+impl<T> IntervalIndex<T> {
     /// Of each record that is a thing. One that may happen later lasts for ever.
     pub fn of<'a>(
         records: impl Iterator<Item = &'a Record>,
         thing: impl Fn(&Record) -> Option<T>,
-    ) -> During<T> {
+    ) -> IntervalIndex<T> {
         let mut all: Vec<(u64, u64, T)> = records
             .filter_map(|record| {
                 let end = match ended(record) {
@@ -36,7 +36,7 @@ impl<T> During<T> {
                 last
             })
             .collect();
-        During { all, latest }
+        IntervalIndex { all, latest }
     }
 
     /// Those that went on at some moment of the record.

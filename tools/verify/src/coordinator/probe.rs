@@ -1,7 +1,7 @@
 //! Are these directories one file system?
 
-use super::crew::Crew;
-use super::{Outcome, Settings, cannot, run_directory};
+use super::workers::Workers;
+use super::{RunResult, Settings, cannot, run_directory};
 use crate::history::Nanos;
 use crate::work::{Order, Report, now};
 
@@ -9,22 +9,22 @@ use crate::work::{Order, Report, now};
 const PATIENCE: Nanos = 20_000_000_000;
 
 /// The first mount makes the run's directory, and all others must come to see it.
-pub fn probe(crew: &mut Crew, settings: &Settings) -> Outcome<()> {
-    crew.tell(&[0], |_| Order::MakeDirectory)?;
-    let here = number(crew, 0)?;
-    for worker in crew.one_a_mount() {
-        let site = &settings.sites[usize::from(crew.members[worker].mount)];
+pub fn probe(workers: &mut Workers, settings: &Settings) -> RunResult<()> {
+    workers.tell(&[0], |_| Order::MakeDirectory)?;
+    let here = number(workers, 0)?;
+    for worker in workers.one_a_mount() {
+        let site = &settings.sites[usize::from(workers.handles[worker].mount)];
         let directory = run_directory(&site.directory, settings.seed);
         let end = now() + PATIENCE;
         loop {
-            let there = number(crew, worker)?;
+            let there = number(workers, worker)?;
             if there.is_some() && there == here {
                 break;
             }
             let different = there.is_some() && there != here;
             if different || now() > end {
                 let first = &settings.sites[0].name;
-                crew.remove_directory();
+                workers.remove_directory();
                 return cannot(format!(
                     "{} and {first} are not the same file system: what was made in {first} {} as {}. \
                      Name directories that are mounts of one file system, or the same directory of each.",
@@ -43,8 +43,8 @@ pub fn probe(crew: &mut Crew, settings: &Settings) -> Outcome<()> {
 }
 
 /// The number of the run's directory, as a worker sees it.
-fn number(crew: &mut Crew, worker: usize) -> Outcome<Option<u64>> {
-    match crew.ask(worker, &Order::Probe)? {
+fn number(workers: &mut Workers, worker: usize) -> RunResult<Option<u64>> {
+    match workers.ask(worker, &Order::Probe)? {
         Some((Report::Found(number), _)) => Ok(number),
         _ => cannot(format!("worker {worker} is gone")),
     }

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::crew::{Crew, Loss};
 use super::faults::{self, Injected};
-use super::judge::{Judge, Judged};
+use super::judge_thread::{JudgeThread, JudgedRound};
 use super::replay::confirm;
-use super::{Outcome, Settings, probe};
-use crate::check::{Said, said};
+use super::workers::{Loss, Workers};
+use super::{RunResult, Settings, probe};
+use crate::check::{Certainty, certainty};
 use crate::history::{Answer, History, Nanos, Record};
-use crate::report::{Figures, Found, Run, What};
-use crate::work::{Order, Plan, now};
+use crate::report::{Figures, FindingKind, ReportedFinding, Run};
+use crate::work::{Order, RoundPlan, now};
 
 /// Between the order to work and the begin: it must have reached all.
 const LEAD_TIME: Duration = Duration::from_millis(20);
@@ -25,16 +25,16 @@ const TURN_UNPACED: Duration = Duration::from_millis(5);
 const BEFORE_A_HANG: usize = 10;
 
 /// Runs and reports. An error: it could not even begin.
-pub fn run(settings: &Settings) -> Outcome<Run> {
-    let mut crew = Crew::start(settings)?;
-    probe::probe(&mut crew, settings)?;
+pub fn run(settings: &Settings) -> RunResult<Run> {
+    let mut workers = Workers::start(settings)?;
+    probe::probe(&mut workers, settings)?;
     let mut run = Run {
         mounts: settings
             .sites
             .iter()
             .map(|site| site.name.clone())
             .collect(),
-        mount_of: crew.members.iter().map(|member| member.mount).collect(),
+        mount_of: workers.handles.iter().map(|handle| handle.mount).collect(),
         model: settings.model,
         seed: settings.seed,
         figures: Figures::default(),
@@ -42,18 +42,18 @@ pub fn run(settings: &Settings) -> Outcome<Run> {
         cut_short: None,
         saved: Vec::new(),
     };
-    if let Err(cannot) = rounds(&mut crew, settings, &mut run) {
+    if let Err(cannot) = rounds(&mut workers, settings, &mut run) {
         run.cut_short = Some(cannot.0);
     }
     let figures = &mut run.figures;
     figures.operations_per_second = figures.operations as f64 / figures.seconds.max(1e-9);
-    figures.clock_uncertain_us = crew.uncertain().as_nanos() as f64 / 1e3;
-    crew.remove_directory();
+    figures.clock_uncertain_us = workers.uncertain().as_nanos() as f64 / 1e3;
+    workers.remove_directory();
     Ok(run)
 }
 
-fn rounds(crew: &mut Crew, settings: &Settings, run: &mut Run) -> Outcome<()> {
-    let judge = Judge::start(settings.model);
+fn rounds(workers: &mut Workers, settings: &Settings, run: &mut Run) -> RunResult<()> {
+    let judge = JudgeThread::start(settings.model);
     let mut injected = Injected::default();
     let begun = Instant::now();
     let mut worked = Duration::ZERO;
@@ -62,7 +62,7 @@ fn rounds(crew: &mut Crew, settings: &Settings, run: &mut Run) -> Outcome<()> {
         let round = run.figures.rounds;
         run.figures.rounds += 1;
         let before = Instant::now();
-        let history = match self::round(crew, settings, run, round, &mut injected) {
+        let history = match self::round(workers, settings, run, round, &mut injected) {
             Ok(history) => history,
             Err(cannot) => {
                 ended = Err(cannot);
@@ -73,7 +73,7 @@ fn rounds(crew: &mut Crew, settings: &Settings, run: &mut Run) -> Outcome<()> {
         tally(&mut run.figures, &history);
         judge.give(round, history)?;
         while let Some(judged) = judge.verdict() {
-            hear(crew, settings, run, judged)?;
+            hear(workers, settings, run, judged)?;
         }
         if settings.progress {
             let figures = &run.figures;
@@ -88,7 +88,7 @@ fn rounds(crew: &mut Crew, settings: &Settings, run: &mut Run) -> Outcome<()> {
     (run.figures.faults, run.figures.faults_failed) = (injected.done, injected.failed);
     let (rest, whole) = judge.rest();
     for judged in rest {
-        hear(crew, settings, run, judged)?;
+        hear(workers, settings, run, judged)?;
     }
     if settings.progress {
         eprintln!();
@@ -97,16 +97,21 @@ fn rounds(crew: &mut Crew, settings: &Settings, run: &mut Run) -> Outcome<()> {
 }
 
 /// A verdict's part in the report. The first finding is played again.
-fn hear(crew: &mut Crew, settings: &Settings, run: &mut Run, judged: Judged) -> Outcome<()> {
+fn hear(
+    workers: &mut Workers,
+    settings: &Settings,
+    run: &mut Run,
+    judged: JudgedRound,
+) -> RunResult<()> {
     let figures = &mut run.figures;
     figures.conflicting += judged.conflicting;
     figures.permitted += judged.judgement.permitted;
     figures.undecided += judged.judgement.undecided;
     figures.judging_seconds += judged.took.as_secs_f64();
     let Some(finding) = judged.judgement.findings.first() else {
-        let cleaner = crew.all().first().copied();
+        let cleaner = workers.all().first().copied();
         return match cleaner {
-            Some(worker) => crew.tell(&[worker], |_| Order::Clean {
+            Some(worker) => workers.tell(&[worker], |_| Order::Clean {
                 round: judged.round,
             }),
             None => Ok(()),
@@ -121,8 +126,8 @@ fn hear(crew: &mut Crew, settings: &Settings, run: &mut Run, judged: Judged) -> 
         .records
         .iter()
         .position(|index| *index == finding.fails);
-    let mut found = Found {
-        what: What::Disagreement,
+    let mut found = ReportedFinding {
+        what: FindingKind::Disagreement,
         about: finding.about.clone(),
         round: judged.round,
         records,
@@ -131,28 +136,28 @@ fn hear(crew: &mut Crew, settings: &Settings, run: &mut Run, judged: Judged) -> 
         replayed: None,
     };
     // What no longer can be played again is found all the same.
-    found.replayed = confirm(crew, settings, &found, &judged.history).ok();
+    found.replayed = confirm(workers, settings, &found, &judged.history).ok();
     run.found.push(found);
     Ok(())
 }
 
 fn round(
-    crew: &mut Crew,
+    workers: &mut Workers,
     settings: &Settings,
     run: &mut Run,
     round: u32,
     injected: &mut Injected,
-) -> Outcome<History> {
-    let all = crew.all();
-    crew.tell(&all[..1], |_| Order::Furnish { round })?;
+) -> RunResult<History> {
+    let all = workers.all();
+    workers.tell(&all[..1], |_| Order::Furnish { round })?;
     let left = settings
         .length
         .saturating_sub(Duration::from_secs_f64(run.figures.seconds));
     let length = settings.round.min(left).max(Duration::from_millis(200));
-    let workers = all.len() as u32;
+    let count = all.len() as u32;
     let turn = match settings.rate {
         0 => TURN_UNPACED,
-        rate => Duration::from_secs_f64(f64::from(BURST * workers) / f64::from(rate)),
+        rate => Duration::from_secs_f64(f64::from(BURST * count) / f64::from(rate)),
     };
     let start = now() + LEAD_TIME.as_nanos() as Nanos;
     let trouble = settings
@@ -160,7 +165,7 @@ fn round(
         .as_ref()
         .map(|command| faults::inject(command, round, settings, length));
     let plan = |start| {
-        Order::Work(Plan {
+        Order::Work(RoundPlan {
             round,
             seed: settings.seed,
             mix: settings.mix.clone(),
@@ -170,16 +175,16 @@ fn round(
             burst: BURST,
         })
     };
-    let mut lost = crew.order(&all, |member| plan(member.theirs(start)))?;
+    let mut lost = workers.order(&all, |handle| plan(handle.theirs(start)))?;
     if let Some(trouble) = trouble {
         injected.done += 1;
         injected.failed += usize::from(!trouble.join().unwrap_or(false));
     }
-    for worker in crew.one_a_mount() {
-        lost.extend(crew.order(&[worker], |_| Order::LookAround { round })?);
+    for worker in workers.one_a_mount() {
+        lost.extend(workers.order(&[worker], |_| Order::LookAround { round })?);
     }
     let mount_of = run.mount_of.clone();
-    let history = History::new(mount_of, crew.collect()?);
+    let history = History::new(mount_of, workers.collect()?);
     for loss in lost {
         match loss {
             Loss::Hangs(record) => run.found.push(hang(round, &record, &history)),
@@ -188,7 +193,7 @@ fn round(
             }
         }
     }
-    match (&run.cut_short, crew.all().len()) {
+    match (&run.cut_short, workers.all().len()) {
         (Some(why), _) => {
             let why = why.clone();
             tally(&mut run.figures, &history);
@@ -200,7 +205,7 @@ fn round(
 }
 
 /// An operation that hangs, and what went before it on the same thing.
-fn hang(round: u32, record: &Record, history: &History) -> Found {
+fn hang(round: u32, record: &Record, history: &History) -> ReportedFinding {
     let same = |other: &&Record| other.subject == record.subject && other.start <= record.start;
     let mut records: Vec<Record> = history.records.iter().filter(same).cloned().collect();
     records.drain(..records.len().saturating_sub(BEFORE_A_HANG));
@@ -208,8 +213,8 @@ fn hang(round: u32, record: &Record, history: &History) -> Found {
     if !records.iter().any(it) {
         records.push(record.clone());
     }
-    Found {
-        what: What::Hang,
+    ReportedFinding {
+        what: FindingKind::Hang,
         about: format!("{} has no answer", record.asked()),
         round,
         fails: records.iter().position(it).unwrap_or(0),
@@ -223,13 +228,13 @@ fn tally(figures: &mut Figures, history: &History) {
     for record in &history.records {
         figures.operations += 1;
         *figures.kinds.entry(record.call.name().into()).or_default() += 1;
-        match said(record) {
-            Said::Nothing => figures.unanswered += 1,
-            Said::Unsupported => {
+        match certainty(record) {
+            Certainty::Nothing => figures.unanswered += 1,
+            Certainty::Unsupported => {
                 let kind = record.call.name().to_string();
                 *figures.unsupported.entry(kind).or_default() += 1;
             }
-            Said::Enough => {}
+            Certainty::Enough => {}
         }
         let took = record.end.map_or(0, |end| end.saturating_sub(record.start)) as f64 / 1e6;
         if took > figures.longest_ms && record.answer != Answer::None {

@@ -14,35 +14,35 @@ pub fn now() -> Nanos {
 
 /// Shared by the thread that works and the one that reports: if the first hangs, the second still says in what.
 #[derive(Default)]
-pub struct Desk(Mutex<Papers>);
+pub struct SharedProgress(Mutex<Progress>);
 
 #[derive(Default)]
-pub struct Papers {
+pub struct Progress {
     pub done: Vec<Record>,
     pub running: Option<Record>,
 }
 
-impl Desk {
+impl SharedProgress {
     pub fn begin(&self, record: Record) {
-        self.papers().running = Some(record);
+        self.reported().running = Some(record);
     }
 
     pub fn end(&self, record: Record) {
-        let mut papers = self.papers();
-        papers.running = None;
-        papers.done.push(record);
+        let mut reported = self.reported();
+        reported.running = None;
+        reported.done.push(record);
     }
 
     /// What was done since, and what is being done.
-    pub fn take(&self) -> Papers {
-        let mut papers = self.papers();
-        Papers {
-            done: std::mem::take(&mut papers.done),
-            running: papers.running.clone(),
+    pub fn take(&self) -> Progress {
+        let mut reported = self.reported();
+        Progress {
+            done: std::mem::take(&mut reported.done),
+            running: reported.running.clone(),
         }
     }
 
-    fn papers(&self) -> MutexGuard<'_, Papers> {
+    fn reported(&self) -> MutexGuard<'_, Progress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
