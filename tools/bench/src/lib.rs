@@ -2,9 +2,9 @@
 //!
 //! Owns   workloads, the programs that run them, tables of ratios taken in one run.
 //! Never  links the file system that it measures.
-//! Enter  at `door::Door`, a command; the first slice's figures are the program of this crate.
+//! Enter  at `request_cost::Door`, a command; the first slice's figures are the program of this crate.
 
 // A measuring tool stands outside the simulated world: it reads the real clock.
 #![allow(clippy::disallowed_methods)]
 
-pub mod door;
+pub mod request_cost;

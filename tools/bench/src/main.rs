@@ -11,13 +11,13 @@
 #![allow(clippy::disallowed_methods)]
 
 mod machine;
-mod numbers;
-mod place;
 mod report;
 mod serve;
 mod timing;
 mod transport;
 mod work;
+mod work_directory;
+mod xorshift;
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -64,7 +64,8 @@ struct Args {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let place = place::Place::new(&args.work).context("cannot make a directory to work in")?;
+    let place = work_directory::WorkDirectory::new(&args.work)
+        .context("cannot make a directory to work in")?;
     let mut report = report::Report::new(machine::describe());
     let bench = work::Bench {
         gupfs: &args.gupfs,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::outcome::Outcome;
-use crate::room::Room;
+use crate::test_directory::TestDirectory;
 
 /// A behaviour, named so that the name alone tells what was promised: `group/what-happens-then`.
 pub struct Check {
@@ -14,7 +14,7 @@ pub struct Check {
 }
 
 /// Runs in a thread of its own whose working directory is the check's own empty directory.
-type Body = Box<dyn Fn(&Room) -> Outcome + Send + Sync>;
+type Body = Box<dyn Fn(&TestDirectory) -> Outcome + Send + Sync>;
 
 impl Check {
     /// The part of the name before the slash: the system call or family.
@@ -25,7 +25,7 @@ impl Check {
     }
 
     /// Try it. Only [`crate::run`] calls this: it makes the room first.
-    pub(crate) fn try_in(&self, room: &Room) -> Outcome {
+    pub(crate) fn try_in(&self, room: &TestDirectory) -> Outcome {
         (self.run)(room)
     }
 }
@@ -34,7 +34,7 @@ impl Check {
 pub fn check(
     name: impl Into<Cow<'static, str>>,
     promise: impl Into<Cow<'static, str>>,
-    run: impl Fn(&Room) -> Outcome + Send + Sync + 'static,
+    run: impl Fn(&TestDirectory) -> Outcome + Send + Sync + 'static,
 ) -> Check {
     Check {
         name: name.into(),

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::outcome::{Failure, Outcome, Trouble, failed, same};
+use crate::outcome::{Failure, NotPassed, Outcome, failed, same};
 use crate::sys::{self, End, Fd};
 
 /// A child ends itself after this time; shorter than what [`crate::run`] gives a check, so that the check can report.
@@ -16,15 +16,15 @@ const ALARM_SECONDS: u32 = 20;
 /// A forked process that works beside the check.
 pub struct Child {
     pid: i32,
-    line: Line,
+    line: ChildPipe,
     outcome: Fd,
     waited: bool,
 }
 
 /// A wire between a check and its child, on which one says "go on" to the other.
-pub struct Line(Fd);
+pub struct ChildPipe(Fd);
 
-impl Line {
+impl ChildPipe {
     /// Tell the other side to go on.
     pub fn say(&self) -> Outcome {
         sys::write(&self.0, b"!")?;
@@ -46,7 +46,7 @@ impl Line {
 
 impl Child {
     /// Fork and run `work` in the child.
-    pub fn start(work: impl FnOnce(&Line) -> Outcome) -> Outcome<Child> {
+    pub fn start(work: impl FnOnce(&ChildPipe) -> Outcome) -> Outcome<Child> {
         let (ours, theirs) = sys::socket_pair()?;
         let (outcome, report) = sys::pipe()?;
         // SAFETY: the child runs `work` on its only thread, takes no lock of the parent (it prints nothing) and leaves
@@ -54,11 +54,11 @@ impl Child {
         match unsafe { sys::fork() }? {
             0 => {
                 drop((ours, outcome));
-                live(work, &Line(theirs), &report)
+                live(work, &ChildPipe(theirs), &report)
             }
             pid => Ok(Child {
                 pid,
-                line: Line(ours),
+                line: ChildPipe(ours),
                 outcome,
                 waited: false,
             }),
@@ -115,7 +115,7 @@ impl Child {
     }
 
     /// What the child reported before it ended; `None` when it had nothing to complain about.
-    fn trouble(&mut self) -> Option<Trouble> {
+    fn trouble(&mut self) -> Option<NotPassed> {
         let mut text = Vec::new();
         while let Ok(some) = sys::read(&self.outcome, 4096)
             && !some.is_empty()
@@ -143,7 +143,7 @@ pub fn in_child(work: impl FnOnce() -> Outcome) -> Outcome {
 }
 
 /// The child's whole life.
-fn live(work: impl FnOnce(&Line) -> Outcome, line: &Line, report: &Fd) -> ! {
+fn live(work: impl FnOnce(&ChildPipe) -> Outcome, line: &ChildPipe, report: &Fd) -> ! {
     sys::die_with_parent();
     // SAFETY: alarm only arms a timer; its signal ends this process, which is what it is for.
     unsafe { libc::alarm(ALARM_SECONDS) };
@@ -162,10 +162,10 @@ fn live(work: impl FnOnce(&Line) -> Outcome, line: &Line, report: &Fd) -> ! {
 }
 
 /// One byte for the kind, then texts with their lengths.
-fn encode(trouble: &Trouble) -> Vec<u8> {
+fn encode(trouble: &NotPassed) -> Vec<u8> {
     let (kind, texts): (u8, Vec<&str>) = match trouble {
-        Trouble::Failed(failure) => (b'F', vec![&failure.expected, &failure.found, &failure.at]),
-        Trouble::Skipped(reason) => (b'S', vec![reason]),
+        NotPassed::Failed(failure) => (b'F', vec![&failure.expected, &failure.found, &failure.at]),
+        NotPassed::Skipped(reason) => (b'S', vec![reason]),
     };
     let mut bytes = vec![kind];
     for text in texts {
@@ -179,7 +179,7 @@ fn encode(trouble: &Trouble) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<Trouble> {
+fn decode(bytes: &[u8]) -> Option<NotPassed> {
     let (kind, mut rest) = bytes.split_first()?;
     let mut text = || {
         let mut length = [0u8; 4];
@@ -189,16 +189,16 @@ fn decode(bytes: &[u8]) -> Option<Trouble> {
         Some(String::from_utf8_lossy(text).into_owned())
     };
     match kind {
-        b'F' => Some(Trouble::Failed(Failure {
+        b'F' => Some(NotPassed::Failed(Failure {
             expected: text()?,
             found: text()?,
             at: text()?,
         })),
-        _ => Some(Trouble::Skipped(text()?)),
+        _ => Some(NotPassed::Skipped(text()?)),
     }
 }
 
-impl AsRawFd for Line {
+impl AsRawFd for ChildPipe {
     fn as_raw_fd(&self) -> i32 {
         self.0.as_raw_fd()
     }
@@ -213,19 +213,19 @@ mod tests {
     fn a_child_brings_its_failure_and_its_skip_back() {
         let failure = in_child(|| truth("the sky is green", false)).unwrap_err();
         assert!(
-            matches!(failure, Trouble::Failed(ref f) if f.expected == "the sky is green"),
+            matches!(failure, NotPassed::Failed(ref f) if f.expected == "the sky is green"),
             "{failure:?}"
         );
         assert_eq!(
             in_child(|| skipped("no sky")),
-            Err(Trouble::Skipped("no sky".into()))
+            Err(NotPassed::Skipped("no sky".into()))
         );
         assert_eq!(in_child(|| Ok(())), Ok(()));
     }
 
     #[test]
     fn a_child_that_a_signal_kills_is_a_failure_unless_its_end_is_asked_for() {
-        let suicide = |_: &Line| {
+        let suicide = |_: &ChildPipe| {
             sys::kill(sys::getpid(), libc::SIGKILL)?;
             Ok(())
         };

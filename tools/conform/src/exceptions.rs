@@ -49,17 +49,17 @@ pub fn known_exceptions(file_system: FileSystem) -> Vec<Exception> {
         FileSystem::Tmpfs => TMPFS,
         FileSystem::Fuse | FileSystem::Other(_) => &[],
     };
-    lines.iter().map(Known::exception).collect()
+    lines.iter().map(KnownFailure::exception).collect()
 }
 
 /// A line of the tables below.
-struct Known {
+struct KnownFailure {
     check: &'static str,
     reason: &'static str,
     sometimes: bool,
 }
 
-impl Known {
+impl KnownFailure {
     fn exception(&self) -> Exception {
         Exception {
             sometimes: self.sometimes,
@@ -69,23 +69,23 @@ impl Known {
 }
 
 /// Always fails.
-const fn known(check: &'static str, reason: &'static str) -> Known {
-    Known {
+const fn known(check: &'static str, reason: &'static str) -> KnownFailure {
+    KnownFailure {
         check,
         reason,
         sometimes: false,
     }
 }
 
-const READS_DO_NOT_LOCK: Known = Known {
+const READS_DO_NOT_LOCK: KnownFailure = KnownFailure {
     check: "race/a-4-KiB-block-is-read-old-or-new",
     reason: "a buffered read takes no lock against a write of the same page",
     sometimes: true,
 };
 
-const EXT4: &[Known] = &[READS_DO_NOT_LOCK];
+const EXT4: &[KnownFailure] = &[READS_DO_NOT_LOCK];
 
-const XFS: &[Known] = &[known(
+const XFS: &[KnownFailure] = &[known(
     "mknod/device-numbers-come-back",
     "it stores minor numbers of 18 bits",
 )];
@@ -93,7 +93,7 @@ const XFS: &[Known] = &[known(
 const FREE_SPACE_IS_AN_ESTIMATE: &str =
     "its free space is an estimate that commits of the tree bring up to date";
 
-const BTRFS: &[Known] = &[
+const BTRFS: &[KnownFailure] = &[
     READS_DO_NOT_LOCK,
     known(
         "SEEK_DATA/at-and-behind-the-end-says-ENXIO",
@@ -103,19 +103,19 @@ const BTRFS: &[Known] = &[
         "xattr/trusted-is-for-root",
         "it lists the names of trusted attributes to everybody",
     ),
-    Known {
+    KnownFailure {
         check: "statfs/free-space-shrinks-by-what-is-written",
         reason: FREE_SPACE_IS_AN_ESTIMATE,
         sometimes: true,
     },
-    Known {
+    KnownFailure {
         check: "unlink/gives-a-large-files-space-back",
         reason: FREE_SPACE_IS_AN_ESTIMATE,
         sometimes: true,
     },
 ];
 
-const TMPFS: &[Known] = &[
+const TMPFS: &[KnownFailure] = &[
     READS_DO_NOT_LOCK,
     known(
         "mmap/a-store-behind-the-end-does-not-grow-the-file",

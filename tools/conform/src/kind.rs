@@ -1,7 +1,7 @@
 //! The seven kinds of file, for tables that try each.
 
+use crate::fixtures::{dir, file};
 use crate::outcome::{Outcome, failed, same, skipped};
-use crate::scene::{dir, file};
 use crate::sys::*;
 
 /// A kind of file that a name can lead to.

@@ -10,11 +10,11 @@ use std::panic::Location;
 use crate::errno::Errno;
 
 /// What a check returns.
-pub type Outcome<T = ()> = Result<T, Trouble>;
+pub type Outcome<T = ()> = Result<T, NotPassed>;
 
 /// Why a check did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum NotPassed {
     /// The file system did something else than the standard says.
     Failed(Failure),
     /// Nothing can be said here, and why (no root, an optional feature the standard lets a file system lack).
@@ -31,17 +31,17 @@ pub struct Failure {
 
 /// A system call that was refused: which, and with what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct SyscallError {
     pub call: &'static str,
     pub errno: Errno,
 }
 
 /// What a system call wrapper of [`crate::sys`] returns.
-pub type Answer<T = ()> = Result<T, Refused>;
+pub type Answer<T = ()> = Result<T, SyscallError>;
 
-impl From<Refused> for Trouble {
+impl From<SyscallError> for NotPassed {
     #[track_caller]
-    fn from(refused: Refused) -> Trouble {
+    fn from(refused: SyscallError) -> NotPassed {
         failed(
             format!("{} works", refused.call),
             format!("{} from {}", refused.errno, refused.call),
@@ -52,14 +52,14 @@ impl From<Refused> for Trouble {
 /// The call works, whatever it gave.
 #[track_caller]
 pub fn works<T>(answer: Answer<T>) -> Outcome {
-    answer.map(|_| ()).map_err(Trouble::from)
+    answer.map(|_| ()).map_err(NotPassed::from)
 }
 
 /// The failure of a comparison made at the caller's line.
 #[track_caller]
-pub fn failed(expected: impl Into<String>, found: impl Into<String>) -> Trouble {
+pub fn failed(expected: impl Into<String>, found: impl Into<String>) -> NotPassed {
     let at = Location::caller();
-    Trouble::Failed(Failure {
+    NotPassed::Failed(Failure {
         expected: expected.into(),
         found: found.into(),
         at: format!("{}:{}", at.file(), at.line()),
@@ -68,7 +68,7 @@ pub fn failed(expected: impl Into<String>, found: impl Into<String>) -> Trouble 
 
 /// The check cannot say anything here, for this reason.
 pub fn skipped<T>(reason: impl Into<String>) -> Outcome<T> {
-    Err(Trouble::Skipped(reason.into()))
+    Err(NotPassed::Skipped(reason.into()))
 }
 
 /// `found` is `expected`; `what` names the fact in the report.
@@ -127,14 +127,14 @@ fn brief(value: &impl Debug) -> String {
 }
 
 /// What is asked of an answer that must be a refusal.
-pub trait Says {
+pub trait ExpectError {
     /// Refused with exactly this error.
     fn says(self, errno: Errno) -> Outcome;
     /// Refused with one of the errors that the standard allows here.
     fn says_one_of(self, errnos: &[Errno]) -> Outcome;
 }
 
-impl<T> Says for Answer<T> {
+impl<T> ExpectError for Answer<T> {
     #[track_caller]
     fn says(self, errno: Errno) -> Outcome {
         self.says_one_of(&[errno])
@@ -193,7 +193,7 @@ mod tests {
     use crate::errno::{EACCES, ENOENT, EPERM};
 
     fn refused(errno: Errno) -> Answer {
-        Err(Refused {
+        Err(SyscallError {
             call: "rename",
             errno,
         })
@@ -201,7 +201,7 @@ mod tests {
 
     fn text(outcome: Outcome) -> (String, String) {
         match outcome {
-            Err(Trouble::Failed(failure)) => (failure.expected, failure.found),
+            Err(NotPassed::Failed(failure)) => (failure.expected, failure.found),
             other => panic!("not a failure: {other:?}"),
         }
     }
@@ -226,7 +226,7 @@ mod tests {
             refused(EACCES)?;
             Ok(())
         })();
-        let Err(Trouble::Failed(failure)) = outcome else {
+        let Err(NotPassed::Failed(failure)) = outcome else {
             panic!("a refusal is a failure")
         };
         assert_eq!(failure.at, format!("{}:{here}", file!()));

@@ -6,12 +6,12 @@ pub use crate::acl::{ACCESS, DEFAULT, acl, acl_text};
 pub use crate::check::{Check, check};
 pub use crate::child::{Child, in_child};
 pub use crate::errno::*;
+pub use crate::fixtures::*;
 pub use crate::kind::Kind;
 pub use crate::outcome::{
-    Answer, Optional, Outcome, Says, Trouble, differs, failed, permitted, same, same_mode, skipped,
-    truth, works,
+    Answer, ExpectError, NotPassed, Optional, Outcome, differs, failed, permitted, same, same_mode,
+    skipped, truth, works,
 };
-pub use crate::people::{ALICE, BOB, CREW, Person, alice_gets, as_alice, as_bob};
-pub use crate::room::Room;
-pub use crate::scene::*;
 pub use crate::sys::*;
+pub use crate::test_directory::TestDirectory;
+pub use crate::users::{ALICE, BOB, OTHER_GROUP, User, alice_gets, as_alice, as_bob};

@@ -13,13 +13,13 @@ use crate::outcome::Failure;
 pub struct Report {
     pub directory: PathBuf,
     pub file_system: FileSystem,
-    pub tried: Vec<Tried>,
+    pub tried: Vec<CheckReport>,
     pub took: Duration,
 }
 
 /// One check of a run.
 #[derive(Debug)]
-pub struct Tried {
+pub struct CheckReport {
     pub name: String,
     pub promise: String,
     pub verdict: Verdict,
@@ -62,14 +62,14 @@ impl Report {
         self.count("failed") == 0
     }
 
-    pub fn failures(&self) -> impl Iterator<Item = &Tried> {
+    pub fn failures(&self) -> impl Iterator<Item = &CheckReport> {
         self.tried
             .iter()
             .filter(|tried| matches!(tried.verdict, Verdict::Failed(_)))
     }
 
     /// What was not tried, with its reason.
-    pub fn skips(&self) -> impl Iterator<Item = (&Tried, &str)> {
+    pub fn skips(&self) -> impl Iterator<Item = (&CheckReport, &str)> {
         self.tried.iter().filter_map(|tried| match &tried.verdict {
             Verdict::Skipped { reason } => Some((tried, reason.as_str())),
             _ => None,
@@ -85,7 +85,7 @@ impl Report {
 
     /// Everything, one object a check.
     pub fn to_json(&self) -> serde_json::Value {
-        let tried: Vec<_> = self.tried.iter().map(tried_to_json).collect();
+        let tried: Vec<_> = self.tried.iter().map(check_to_json).collect();
         serde_json::json!({
             "directory": self.directory.to_string_lossy(),
             "file_system": self.file_system.name(),
@@ -99,7 +99,7 @@ impl Report {
     }
 }
 
-fn tried_to_json(tried: &Tried) -> serde_json::Value {
+fn check_to_json(tried: &CheckReport) -> serde_json::Value {
     let mut object = serde_json::json!({
         "name": tried.name,
         "promise": tried.promise,
@@ -122,7 +122,7 @@ fn tried_to_json(tried: &Tried) -> serde_json::Value {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut groups: BTreeMap<&str, Vec<&Tried>> = BTreeMap::new();
+        let mut groups: BTreeMap<&str, Vec<&CheckReport>> = BTreeMap::new();
         for tried in &self.tried {
             let group = tried
                 .name
@@ -148,7 +148,7 @@ impl fmt::Display for Report {
 }
 
 /// A line of counts, then what a person has to look at.
-fn write_group(f: &mut fmt::Formatter<'_>, group: &str, tried: &[&Tried]) -> fmt::Result {
+fn write_group(f: &mut fmt::Formatter<'_>, group: &str, tried: &[&CheckReport]) -> fmt::Result {
     let took: Duration = tried.iter().map(|tried| tried.took).sum();
     writeln!(
         f,
@@ -183,7 +183,7 @@ fn write_group(f: &mut fmt::Formatter<'_>, group: &str, tried: &[&Tried]) -> fmt
 }
 
 /// Skips by reason: one missing feature often skips many checks.
-fn write_skips(f: &mut fmt::Formatter<'_>, tried: &[&Tried]) -> fmt::Result {
+fn write_skips(f: &mut fmt::Formatter<'_>, tried: &[&CheckReport]) -> fmt::Result {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for tried in tried {
         if let Verdict::Skipped { reason } = &tried.verdict {
@@ -217,7 +217,7 @@ fn write_failure(f: &mut fmt::Formatter<'_>, failure: &Failure) -> fmt::Result {
 }
 
 /// "12 passed, 1 FAILED, 2 skipped": what is not there is not said.
-fn tally<'a>(tried: impl Iterator<Item = &'a Tried>) -> String {
+fn tally<'a>(tried: impl Iterator<Item = &'a CheckReport>) -> String {
     let mut counts = BTreeMap::new();
     for one in tried {
         *counts.entry(one.verdict.word()).or_insert(0usize) += 1;
@@ -247,7 +247,7 @@ mod tests {
             found: "success".into(),
             at: "checks/rename.rs:7".into(),
         };
-        let tried = |name: &str, verdict| Tried {
+        let tried = |name: &str, verdict| CheckReport {
             name: name.into(),
             promise: "A directory with names in it is not replaced.".into(),
             verdict,

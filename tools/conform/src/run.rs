@@ -13,10 +13,10 @@ use crate::check::Check;
 use crate::checks;
 use crate::exceptions::{FileSystem, known_exceptions};
 use crate::filter::{Exception, Filter};
-use crate::outcome::{Outcome, Refused, Trouble, failed};
-use crate::report::{Report, Tried, Verdict};
-use crate::room::{self, Room};
+use crate::outcome::{NotPassed, Outcome, SyscallError, failed};
+use crate::report::{CheckReport, Report, Verdict};
 use crate::sys::{self, Fd, O_DIRECTORY, O_RDONLY};
+use crate::test_directory::{self, TestDirectory};
 
 /// A check that takes longer hangs. The slowest takes about two seconds on a local disk.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct CannotRun {
     directory: PathBuf,
-    refused: Refused,
+    refused: SyscallError,
 }
 
 impl fmt::Display for CannotRun {
@@ -63,12 +63,12 @@ pub fn run_checks(
         directory: directory.to_path_buf(),
         refused,
     };
-    let (hall, hall_name) = open_hall(directory).map_err(cannot)?;
-    let file_system = FileSystem::of_magic(sys::filesystem_magic(&hall).map_err(cannot)?);
+    let (run_directory, run_directory_name) = open_run_directory(directory).map_err(cannot)?;
+    let file_system = FileSystem::of_magic(sys::filesystem_magic(&run_directory).map_err(cannot)?);
     let mut exceptions = known_exceptions(file_system);
     exceptions.extend(filter.exceptions.iter().cloned());
 
-    let hall = Arc::new(hall);
+    let run_directory = Arc::new(run_directory);
     let started = Instant::now();
     let mut tried = Vec::new();
     for (number, check) in checks
@@ -78,19 +78,19 @@ pub fn run_checks(
     {
         let check = Arc::new(check);
         let began = Instant::now();
-        let mut outcome = try_one(&check, &hall, format!("{number}"));
+        let mut outcome = try_one(&check, &run_directory, format!("{number}"));
         if filter.requires(&check.name) {
             outcome = without_skip(outcome);
         }
-        tried.push(Tried {
+        tried.push(CheckReport {
             name: check.name.to_string(),
             promise: check.promise.to_string(),
             verdict: verdict(outcome, &check.name, &exceptions),
             took: began.elapsed(),
         });
     }
-    drop(hall);
-    remove_hall(directory, &hall_name, &mut tried);
+    drop(run_directory);
+    remove_run_directory(directory, &run_directory_name, &mut tried);
     Ok(Report {
         directory: directory.to_path_buf(),
         file_system,
@@ -100,24 +100,24 @@ pub fn run_checks(
 }
 
 /// The one directory that all rooms of this run lie in.
-fn open_hall(directory: &Path) -> Result<(Fd, Vec<u8>), Refused> {
+fn open_run_directory(directory: &Path) -> Result<(Fd, Vec<u8>), SyscallError> {
     let base = sys::open(directory.as_os_str().as_bytes(), O_RDONLY | O_DIRECTORY, 0)?;
     // Several runs of one process may share the directory.
     static RUN: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let run = RUN.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let name = format!("conform-{}-{run}", sys::getpid()).into_bytes();
     sys::mkdirat(&base, &name, 0o755)?;
-    let hall = sys::openat(&base, &name, O_RDONLY | O_DIRECTORY, 0)?;
-    Ok((hall, name))
+    let run_directory = sys::openat(&base, &name, O_RDONLY | O_DIRECTORY, 0)?;
+    Ok((run_directory, name))
 }
 
 /// All rooms were swept, so the hall must be empty; what is not is a finding like any other.
-fn remove_hall(directory: &Path, name: &[u8], tried: &mut Vec<Tried>) {
+fn remove_run_directory(directory: &Path, name: &[u8], tried: &mut Vec<CheckReport>) {
     let removed = sys::open(directory.as_os_str().as_bytes(), O_RDONLY | O_DIRECTORY, 0)
         .and_then(|base| sys::unlinkat(&base, name, sys::AT_REMOVEDIR));
     if let Err(refused) = removed {
         let outcome: Outcome = Err(refused.into());
-        tried.push(Tried {
+        tried.push(CheckReport {
             name: "run/leaves-the-directory-as-it-was".into(),
             promise: "A directory from which every name was removed can be removed.".into(),
             verdict: verdict(outcome, "", &[]),
@@ -127,18 +127,18 @@ fn remove_hall(directory: &Path, name: &[u8], tried: &mut Vec<Tried>) {
 }
 
 /// A fresh room, the check, a swept room; all on a thread that is given up when it hangs.
-fn try_one(check: &Arc<Check>, hall: &Arc<Fd>, name: String) -> Outcome {
+fn try_one(check: &Arc<Check>, run_directory: &Arc<Fd>, name: String) -> Outcome {
     let (done, wait) = channel();
-    let visitor = {
-        let (check, hall) = (Arc::clone(check), Arc::clone(hall));
+    let started = {
+        let (check, run_directory) = (Arc::clone(check), Arc::clone(run_directory));
         thread::Builder::new()
             .name(check.name.to_string())
             .spawn(move || {
                 // The receiver is gone only when the deadline has passed and the answer is given.
-                let _ = done.send(visit(&check, &hall, &name));
+                let _ = done.send(run_in_thread(&check, &run_directory, &name));
             })
     };
-    match visitor {
+    match started {
         Err(error) => Err(failed("a thread to run the check", error.to_string())),
         Ok(_) => match wait.recv_timeout(DEADLINE) {
             Ok(outcome) => outcome,
@@ -153,15 +153,15 @@ fn try_one(check: &Arc<Check>, hall: &Arc<Fd>, name: String) -> Outcome {
     }
 }
 
-fn visit(check: &Check, hall: &Fd, name: &str) -> Outcome {
+fn run_in_thread(check: &Check, run_directory: &Fd, name: &str) -> Outcome {
     sys::unshare_fs()?;
     // Modes come out as they are asked for; what the umask does is a matter for its own checks.
     sys::umask(0);
-    room::enter(hall, name)?;
-    let room = Room::new();
+    test_directory::enter(run_directory, name)?;
+    let room = TestDirectory::new();
     let outcome = catch_unwind(AssertUnwindSafe(|| check.try_in(&room)))
         .unwrap_or_else(|_| Err(failed("the check runs to its end", "it panicked")));
-    let swept = room::sweep(hall, name).map_err(|refused| {
+    let swept = test_directory::sweep(run_directory, name).map_err(|refused| {
         failed(
             "what the check left behind can be removed",
             format!("{} from {}", refused.errno, refused.call),
@@ -173,7 +173,7 @@ fn visit(check: &Check, hall: &Fd, name: &str) -> Outcome {
 /// A skip says that the file system lacks something; here it has promised to have it.
 fn without_skip(outcome: Outcome) -> Outcome {
     match outcome {
-        Err(Trouble::Skipped(reason)) => Err(failed("this check is not skipped here", reason)),
+        Err(NotPassed::Skipped(reason)) => Err(failed("this check is not skipped here", reason)),
         other => other,
     }
 }
@@ -186,9 +186,9 @@ fn verdict(outcome: Outcome, name: &str, exceptions: &[Exception]) -> Verdict {
         (Ok(()), Some(exception)) => Verdict::PassedUnexpectedly {
             reason: exception.reason.clone(),
         },
-        (Err(Trouble::Skipped(reason)), _) => Verdict::Skipped { reason },
-        (Err(Trouble::Failed(failure)), None) => Verdict::Failed(failure),
-        (Err(Trouble::Failed(failure)), Some(exception)) => Verdict::Excepted {
+        (Err(NotPassed::Skipped(reason)), _) => Verdict::Skipped { reason },
+        (Err(NotPassed::Failed(failure)), None) => Verdict::Failed(failure),
+        (Err(NotPassed::Failed(failure)), Some(exception)) => Verdict::Excepted {
             reason: exception.reason.clone(),
             failure,
         },
@@ -199,8 +199,8 @@ fn verdict(outcome: Outcome, name: &str, exceptions: &[Exception]) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::check;
+    use crate::fixtures::{dir, file, names};
     use crate::outcome::{same, skipped, truth};
-    use crate::scene::{dir, file, names};
 
     fn try_here(checks: Vec<Check>, filter: &Filter) -> Vec<Verdict> {
         let directory = tempfile::tempdir().unwrap();
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn every_check_begins_in_an_empty_directory_with_umask_0() {
-        let alone = |_: &Room| {
+        let alone = |_: &TestDirectory| {
             same("names", names(".")?, vec![])?;
             same("umask", sys::umask(0o77), 0)?;
             dir("d")?;

@@ -15,7 +15,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     let mut sides = Vec::new();
     for transport in &bench.transports {
         let null = format!("create-null-{}", transport.flag());
-        sides.push(Side {
+        sides.push(MeasuredSide {
             transport: *transport,
             gupfs: bench.serve("create", *transport)?,
             floor: Serving::nullfs(bench.nullfs, &bench.place.fresh(&null)?, *transport)?,
@@ -55,7 +55,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
 }
 
 /// gupfs and the empty file system, requests coming the same way.
-struct Side {
+struct MeasuredSide {
     transport: Transport,
     gupfs: Serving,
     floor: Serving,

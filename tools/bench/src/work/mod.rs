@@ -6,10 +6,10 @@ mod random;
 mod stream;
 mod unpack;
 
-use crate::place::Place;
 use crate::report::Report;
 use crate::serve::Serving;
 use crate::transport::Transport;
+use crate::work_directory::WorkDirectory;
 use anyhow::Result;
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use std::path::Path;
 pub struct Bench<'a> {
     pub gupfs: &'a Path,
     pub nullfs: &'a Path,
-    pub place: &'a Place,
+    pub place: &'a WorkDirectory,
     pub runs: usize,
     pub stream: u64,
     pub many: u64,

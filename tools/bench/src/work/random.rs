@@ -3,11 +3,11 @@
 use gupfs_kit::machine::drop_caches;
 
 use super::Bench;
-use crate::numbers::Numbers;
-use crate::place::touch_memory;
 use crate::report::{Line, Report};
 use crate::serve::Serving;
 use crate::timing::{Figures, seconds};
+use crate::work_directory::touch_memory;
+use crate::xorshift::Xorshift;
 use anyhow::{Result, ensure};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
@@ -26,7 +26,7 @@ const READERS: [u64; 2] = [1, 4];
 /// What is read at a time, by how many, and how fast.
 type Figure = (u64, u64, Figures);
 
-struct Side {
+struct MeasuredSide {
     name: String,
     serving: Option<Serving>,
     figures: Vec<Figure>,
@@ -34,7 +34,7 @@ struct Side {
 
 pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     let local = bench.place.fresh("random-local")?;
-    let side = |name: String, serving| Side {
+    let side = |name: String, serving| MeasuredSide {
         name,
         serving,
         figures: SIZES
@@ -85,7 +85,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn path(side: &Side, local: &Path) -> std::path::PathBuf {
+fn path(side: &MeasuredSide, local: &Path) -> std::path::PathBuf {
     let dir = side
         .serving
         .as_ref()
@@ -122,7 +122,7 @@ fn read_file(path: &Path, size: u64, seed: u64) -> Result<()> {
     let file = File::open(path)?;
     fadvise(&file, 0, None, Advice::Random)?;
     let mut bytes = vec![0u8; size as usize];
-    let mut numbers = Numbers::new(seed);
+    let mut numbers = Xorshift::new(seed);
     for _ in 0..READS {
         let at = numbers.draw() % (FILE / size) * size;
         file.read_exact_at(&mut bytes, at)?;

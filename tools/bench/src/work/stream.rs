@@ -3,11 +3,11 @@
 use gupfs_kit::machine::drop_caches;
 
 use super::Bench;
-use crate::numbers::Numbers;
-use crate::place::touch_memory;
 use crate::report::{Line, Report};
 use crate::serve::Serving;
 use crate::timing::{Figures, seconds};
+use crate::work_directory::touch_memory;
+use crate::xorshift::Xorshift;
 use anyhow::{Result, ensure};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -19,14 +19,14 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     let local = bench.place.fresh("stream-local")?;
     let mut sides = Vec::new();
     for transport in &bench.transports {
-        sides.push(Side {
+        sides.push(MeasuredSide {
             name: transport.to_string(),
             serving: Some(bench.serve("stream", *transport)?),
             write: Figures::default(),
             read: Figures::default(),
         });
     }
-    let mut beside = Side {
+    let mut beside = MeasuredSide {
         name: "local".into(),
         serving: None,
         write: Figures::default(),
@@ -56,7 +56,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
         }
     }
     for side in sides {
-        let Side {
+        let MeasuredSide {
             name,
             serving,
             write,
@@ -96,7 +96,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
 }
 
 /// The local file system, or gupfs with requests coming one way.
-struct Side {
+struct MeasuredSide {
     name: String,
     serving: Option<Serving>,
     write: Figures,
@@ -110,7 +110,7 @@ fn rate(bytes: u64, seconds: f64) -> f64 {
 fn write_file(path: &Path, bytes: u64) -> Result<()> {
     // Incompressible, and different in each record.
     let mut record = vec![0u8; RECORD];
-    let mut numbers = Numbers::new(0);
+    let mut numbers = Xorshift::new(0);
     for word in record.chunks_mut(8) {
         word.copy_from_slice(&numbers.draw().to_ne_bytes());
     }

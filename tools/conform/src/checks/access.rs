@@ -141,10 +141,10 @@ fn groups() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 dir_of(BOB, "d", 0o770)?;
-                chown("d", BOB, CREW)?;
+                chown("d", BOB, OTHER_GROUP)?;
                 chmod("d", 0o770)?;
                 alice_gets(|| open("d/f", O_CREAT | O_WRONLY, 0o644))?.says(EACCES)?;
-                Person::new(ALICE).with_group(CREW).does(|| {
+                User::new(ALICE).with_group(OTHER_GROUP).does(|| {
                     file("d/f", b"x")?;
                     holds("d/f", b"x")?;
                     rename("d/f", "d/g")?;
@@ -158,9 +158,9 @@ fn groups() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 file_of(BOB, "f", b"x", 0o640)?;
-                chown("f", BOB, CREW)?;
-                let mut alice = Person::new(ALICE);
-                alice.groups = (50_000..50_039).chain([CREW]).collect();
+                chown("f", BOB, OTHER_GROUP)?;
+                let mut alice = User::new(ALICE);
+                alice.groups = (50_000..50_039).chain([OTHER_GROUP]).collect();
                 alice.does(|| holds("f", b"x"))
             },
         ),
@@ -170,9 +170,9 @@ fn groups() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 file_of(BOB, "f", b"x", 0o604)?;
-                chown("f", BOB, CREW)?;
-                Person::new(ALICE)
-                    .with_group(CREW)
+                chown("f", BOB, OTHER_GROUP)?;
+                User::new(ALICE)
+                    .with_group(OTHER_GROUP)
                     .does(|| open("f", O_RDONLY, 0).says(EACCES))?;
                 as_alice(|| holds("f", b"x"))
             },

@@ -193,7 +193,7 @@ fn mode_and_mask() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 file_of(ALICE, "f", b"", 0o755)?;
-                chown("f", ALICE, CREW)?;
+                chown("f", ALICE, OTHER_GROUP)?;
                 chmod("f", 0o2755)?;
                 as_alice(|| set("f", ACCESS, "u::rwx u:65532:rwx g::r-x m::rwx o::---"))?;
                 same_mode(stat("f")?.permissions(), 0o770)

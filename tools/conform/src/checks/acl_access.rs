@@ -45,19 +45,19 @@ const DECISIONS: &[(&str, &str, &str, Option<u32>)] = &[
         "a-named-group-gets-its-entry",
         "u::rw- g::--- g:65531:rw- m::rw- o::---",
         "rw",
-        Some(CREW),
+        Some(OTHER_GROUP),
     ),
     (
         "a-named-group-is-bound-by-the-mask",
         "u::rw- g::--- g:65531:rw- m::-w- o::---",
         "w",
-        Some(CREW),
+        Some(OTHER_GROUP),
     ),
     (
         "a-member-whose-groups-refuse-is-not-other",
         "u::rw- g::--- g:65531:--- m::rw- o::rw-",
         "",
-        Some(CREW),
+        Some(OTHER_GROUP),
     ),
     (
         "the-owning-group-is-bound-by-the-mask",
@@ -75,7 +75,7 @@ const DECISIONS: &[(&str, &str, &str, Option<u32>)] = &[
         "a-named-users-entry-beats-their-groups",
         "u::rw- u:65533:r-- g::--- g:65531:rw- m::rw- o::---",
         "r",
-        Some(CREW),
+        Some(OTHER_GROUP),
     ),
     (
         "who-is-in-no-entry-is-other",
@@ -102,7 +102,7 @@ fn deciding() -> Vec<Check> {
                     t.needs_root()?;
                     file_of(BOB, "f", b"x", 0o600)?;
                     set("f", ACCESS, list)?;
-                    let mut alice = Person::new(ALICE);
+                    let mut alice = User::new(ALICE);
                     alice.groups.extend(*group);
                     alice.does(|| {
                         permitted(open("f", O_RDONLY, 0), may.contains('r'))?;
@@ -127,9 +127,9 @@ fn deciding() -> Vec<Check> {
                     ACCESS,
                     "u::rw- g::--- g:65530:r-- g:65531:-w- m::rw- o::---",
                 )?;
-                Person::new(ALICE)
+                User::new(ALICE)
                     .with_group(65_530)
-                    .with_group(CREW)
+                    .with_group(OTHER_GROUP)
                     .does(|| {
                         open("f", O_RDONLY, 0)?;
                         open("f", O_WRONLY, 0)?;

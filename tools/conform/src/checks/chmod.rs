@@ -138,11 +138,11 @@ fn mode_permissions() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 file_of(ALICE, "f", b"", 0o644)?;
-                chown("f", ALICE, CREW)?;
+                chown("f", ALICE, OTHER_GROUP)?;
                 alice_gets(|| chmod("f", 0o2755))??;
                 same("not a member", stat("f")?.permissions(), 0o755)?;
-                Person::new(ALICE)
-                    .with_group(CREW)
+                User::new(ALICE)
+                    .with_group(OTHER_GROUP)
                     .does(|| Ok(chmod("f", 0o2755)?))?;
                 same("a member", stat("f")?.permissions(), 0o2755)
             },
@@ -153,7 +153,7 @@ fn mode_permissions() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 dir_of(ALICE, "d", 0o755)?;
-                chown("d", ALICE, CREW)?;
+                chown("d", ALICE, OTHER_GROUP)?;
                 alice_gets(|| chmod("d", 0o2755))??;
                 same_mode(stat("d")?.permissions(), 0o755)
             },
@@ -192,12 +192,12 @@ fn owners() -> Vec<Check> {
                     lchown("x", ALICE, BOB)?;
                     let owner = |facts: Stat| (facts.uid, facts.gid);
                     same("both", owner(lstat("x")?), (ALICE, BOB))?;
-                    lchown("x", CREW, KEEP)?;
-                    same("user only", owner(lstat("x")?), (CREW, BOB))?;
+                    lchown("x", OTHER_GROUP, KEEP)?;
+                    same("user only", owner(lstat("x")?), (OTHER_GROUP, BOB))?;
                     lchown("x", KEEP, ALICE)?;
-                    same("group only", owner(lstat("x")?), (CREW, ALICE))?;
+                    same("group only", owner(lstat("x")?), (OTHER_GROUP, ALICE))?;
                     lchown("x", KEEP, KEEP)?;
-                    same("neither", owner(lstat("x")?), (CREW, ALICE))
+                    same("neither", owner(lstat("x")?), (OTHER_GROUP, ALICE))
                 },
             )
         })
@@ -308,9 +308,9 @@ fn owner_permissions() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 file_of(ALICE, "f", b"", 0o644)?;
-                let alice = Person::new(ALICE).with_group(CREW);
-                alice.does(|| Ok(chown("f", KEEP, CREW)?))?;
-                same("group", stat("f")?.gid, CREW)?;
+                let alice = User::new(ALICE).with_group(OTHER_GROUP);
+                alice.does(|| Ok(chown("f", KEEP, OTHER_GROUP)?))?;
+                same("group", stat("f")?.gid, OTHER_GROUP)?;
                 alice.does(|| chown("f", KEEP, BOB).says(EPERM))?;
                 as_alice(|| Ok(chown("f", ALICE, ALICE)?))?;
                 same("group", stat("f")?.gid, ALICE)
@@ -322,10 +322,10 @@ fn owner_permissions() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 file_of(ALICE, "f", b"", 0o644)?;
-                Person::new(ALICE)
-                    .with_group(CREW)
-                    .does(|| Ok(chown("f", ALICE, CREW)?))?;
-                same("group", stat("f")?.gid, CREW)
+                User::new(ALICE)
+                    .with_group(OTHER_GROUP)
+                    .does(|| Ok(chown("f", ALICE, OTHER_GROUP)?))?;
+                same("group", stat("f")?.gid, OTHER_GROUP)
             },
         ),
     ]

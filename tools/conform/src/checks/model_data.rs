@@ -59,7 +59,7 @@ impl Player {
         for step in 0..steps {
             match self.step(step as u8 | 1).and_then(|()| self.compare()) {
                 Ok(()) => {}
-                Err(Trouble::Failed(mut failure)) => {
+                Err(NotPassed::Failed(mut failure)) => {
                     let last = self
                         .played
                         .iter()
@@ -70,7 +70,7 @@ impl Player {
                         .collect::<Vec<_>>()
                         .join("; ");
                     failure.found += &format!(", at step {step}, after: {last}");
-                    return Err(Trouble::Failed(failure));
+                    return Err(NotPassed::Failed(failure));
                 }
                 Err(skipped) => return Err(skipped),
             }

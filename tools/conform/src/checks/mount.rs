@@ -14,7 +14,7 @@ pub fn checks() -> Vec<Check> {
 
 /// Run `work` in a thread with private mounts; they go with the thread.
 #[track_caller]
-fn with_mounts(t: &Room, work: impl FnOnce() -> Outcome + Send) -> Outcome {
+fn with_mounts(t: &TestDirectory, work: impl FnOnce() -> Outcome + Send) -> Outcome {
     t.needs_root()?;
     std::thread::scope(|scope| {
         let visit = scope.spawn(|| {

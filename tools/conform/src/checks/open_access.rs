@@ -36,17 +36,17 @@ fn access_modes() -> Vec<Check> {
                 t.needs_root()?;
                 for bits in 0..8u32 {
                     file_of(BOB, "f", b"x", bits << 3 | 0o707)?;
-                    chown("f", BOB, CREW)?;
-                    let member = Person {
+                    chown("f", BOB, OTHER_GROUP)?;
+                    let member = User {
                         uid: ALICE,
-                        gid: CREW,
+                        gid: OTHER_GROUP,
                         groups: vec![],
                     };
                     permitted(
                         member.does(|| Ok(open("f", flags, 0)))?,
                         bits & needs == needs,
                     )?;
-                    let supplementary = Person::new(ALICE).with_group(CREW);
+                    let supplementary = User::new(ALICE).with_group(OTHER_GROUP);
                     permitted(
                         supplementary.does(|| Ok(open("f", flags, 0)))?,
                         bits & needs == needs,

@@ -133,9 +133,9 @@ fn clearing() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 file_of(ALICE, "f", b"", 0o6755)?;
-                Person::new(ALICE)
-                    .with_group(CREW)
-                    .does(|| Ok(chown("f", KEEP, CREW)?))?;
+                User::new(ALICE)
+                    .with_group(OTHER_GROUP)
+                    .does(|| Ok(chown("f", KEEP, OTHER_GROUP)?))?;
                 same_mode(stat("f")?.permissions(), 0o755)
             },
         ),
@@ -207,7 +207,7 @@ fn inheriting() -> Vec<Check> {
                 move |t| {
                     t.needs_root()?;
                     dir_of(BOB, "d", 0o777)?;
-                    chown("d", BOB, CREW)?;
+                    chown("d", BOB, OTHER_GROUP)?;
                     chmod("d", 0o2777)?;
                     as_alice(|| match kind {
                         // Not by way of chmod, which would take the bit away from who is no member.
@@ -215,7 +215,7 @@ fn inheriting() -> Vec<Check> {
                         _ => kind.make("d/x"),
                     })?;
                     let facts = lstat("d/x")?;
-                    same("owner and group", (facts.uid, facts.gid), (ALICE, CREW))?;
+                    same("owner and group", (facts.uid, facts.gid), (ALICE, OTHER_GROUP))?;
                     same("setgid", facts.mode & S_ISGID != 0, kind == Kind::Dir)
                 },
             )
@@ -238,13 +238,13 @@ fn inheriting() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 dir_of(BOB, "d", 0o777)?;
-                chown("d", BOB, CREW)?;
+                chown("d", BOB, OTHER_GROUP)?;
                 chmod("d", 0o2777)?;
                 as_alice(|| works(open("d/f", O_CREAT | O_WRONLY, 0o2755)))?;
                 same(
                     "mode, group",
                     (stat("d/f")?.permissions(), stat("d/f")?.gid),
-                    (0o755, CREW),
+                    (0o755, OTHER_GROUP),
                 )
             },
         ),
@@ -254,14 +254,14 @@ fn inheriting() -> Vec<Check> {
             |t| {
                 t.needs_root()?;
                 dir_of(BOB, "d", 0o777)?;
-                chown("d", BOB, CREW)?;
+                chown("d", BOB, OTHER_GROUP)?;
                 chmod("d", 0o2777)?;
                 as_alice(|| {
                     mkdir("d/a", 0o755)?;
                     mkdir("d/a/b", 0o755)?;
                     file("d/a/b/f", b"")
                 })?;
-                same("group", stat("d/a/b/f")?.gid, CREW)?;
+                same("group", stat("d/a/b/f")?.gid, OTHER_GROUP)?;
                 same_mode(stat("d/a/b")?.permissions(), 0o2755)
             },
         ),

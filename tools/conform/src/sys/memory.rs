@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 use super::done;
 use crate::errno::Errno;
-use crate::outcome::{Answer, Refused};
+use crate::outcome::{Answer, SyscallError};
 
 pub use libc::{MAP_PRIVATE, MAP_SHARED, MS_ASYNC, MS_INVALIDATE, MS_SYNC, PROT_READ, PROT_WRITE};
 
@@ -40,7 +40,7 @@ pub fn mmap(
         )
     };
     if at == libc::MAP_FAILED {
-        return Err(Refused {
+        return Err(SyscallError {
             call: "mmap",
             errno: Errno::last(),
         });

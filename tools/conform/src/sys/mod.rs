@@ -34,7 +34,7 @@ pub use space::*;
 pub use xattr::*;
 
 use crate::errno::Errno;
-use crate::outcome::{Answer, Refused};
+use crate::outcome::{Answer, SyscallError};
 
 /// The directory that relative names start from, as a descriptor argument.
 pub const CWD: RawFd = libc::AT_FDCWD;
@@ -75,7 +75,7 @@ impl AsRawFd for &Fd {
 /// A number that a call returned, or the refusal that −1 stands for.
 fn number(call: &'static str, returned: impl Into<i64>) -> Answer<i64> {
     match returned.into() {
-        -1 => Err(Refused {
+        -1 => Err(SyscallError {
             call,
             errno: Errno::last(),
         }),

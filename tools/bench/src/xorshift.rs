@@ -1,11 +1,11 @@
 //! Numbers that do not compress and have no order, the same for the same seed.
 
 /// Marsaglia's xorshift with 64 bits (2003).
-pub struct Numbers(u64);
+pub struct Xorshift(u64);
 
-impl Numbers {
-    pub fn new(seed: u64) -> Numbers {
-        Numbers(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed + 1) | 1)
+impl Xorshift {
+    pub fn new(seed: u64) -> Xorshift {
+        Xorshift(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed + 1) | 1)
     }
 
     pub fn draw(&mut self) -> u64 {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Serves an empty file system until it is unmounted
 #[derive(Args)]
-pub struct Server {
+pub struct ServerCommand {
     mount: PathBuf,
     /// Over io_uring
     #[arg(long)]
@@ -25,7 +25,7 @@ pub struct Server {
     unpinned: bool,
 }
 
-impl Server {
+impl ServerCommand {
     pub fn run(&self) -> Result<()> {
         let mut config = nullfs::config();
         config.transport = match self.ring {
@@ -41,17 +41,17 @@ impl Server {
 }
 
 /// One of those that take turns.
-pub struct Side {
+pub struct Candidate {
     pub name: String,
     command: Vec<String>,
     /// None is this program.
     program: Option<PathBuf>,
 }
 
-impl Side {
+impl Candidate {
     /// Ours, by transport; rings only where they are permitted.
-    pub fn ours() -> Vec<Side> {
-        let ours = |name: &str, flags: &[&str]| Side {
+    pub fn ours() -> Vec<Candidate> {
+        let ours = |name: &str, flags: &[&str]| Candidate {
             name: name.into(),
             command: ["bench", "door-server"]
                 .iter()
@@ -60,22 +60,22 @@ impl Side {
                 .collect(),
             program: None,
         };
-        let mut sides = vec![ours("/dev/fuse", &[])];
+        let mut candidates = vec![ours("/dev/fuse", &[])];
         match over_io_uring::support() {
             UringSupport::Ready => {
-                sides.push(ours("io_uring", &["--ring"]));
-                sides.push(ours("io_uring, not pinned", &["--ring", "--unpinned"]));
+                candidates.push(ours("io_uring", &["--ring"]));
+                candidates.push(ours("io_uring, not pinned", &["--ring", "--unpinned"]));
             }
             other => eprintln!(
                 "not over io_uring: {other:?} ({})",
                 over_io_uring::PARAMETER
             ),
         }
-        sides
+        candidates
     }
 
-    pub fn beside(name: &str, program: PathBuf) -> Side {
-        Side {
+    pub fn beside(name: &str, program: PathBuf) -> Candidate {
+        Candidate {
             name: name.into(),
             command: Vec::new(),
             program: Some(program),
@@ -84,7 +84,7 @@ impl Side {
 }
 
 /// A side that is mounted.
-pub struct Serving {
+pub struct RunningServer {
     child: Child,
     mount: PathBuf,
 }
@@ -92,8 +92,8 @@ pub struct Serving {
 /// How long a server may take to mount or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-impl Serving {
-    pub fn start(side: &Side, mount: &Path) -> Result<Serving> {
+impl RunningServer {
+    pub fn start(side: &Candidate, mount: &Path) -> Result<RunningServer> {
         let program = match &side.program {
             Some(program) => program.clone(),
             None => std::env::current_exe()?,
@@ -103,7 +103,7 @@ impl Serving {
         let child = command
             .spawn()
             .with_context(|| format!("cannot start {command:?}"))?;
-        let mut serving = Serving {
+        let mut serving = RunningServer {
             child,
             mount: mount.to_owned(),
         };
@@ -123,8 +123,8 @@ impl Serving {
     }
 
     /// What the server has used of processors so far.
-    pub fn effort(&self) -> Result<Effort> {
-        let mut all = Effort::default();
+    pub fn cpu_usage(&self) -> Result<CpuUsage> {
+        let mut all = CpuUsage::default();
         for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
             let task = task?.path();
             let read = |file: &str| std::fs::read_to_string(task.join(file)).unwrap_or_default();
@@ -164,7 +164,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         // After an error nothing may stay behind; what has ended is not killed again.
         let _ = self.unmount();
@@ -175,16 +175,16 @@ impl Drop for Serving {
 
 /// Time on processors, and how often a thread was switched to or from.
 #[derive(Clone, Copy, Default)]
-pub struct Effort {
+pub struct CpuUsage {
     pub nanos: u64,
     pub switches: u64,
 }
 
-impl Sub for Effort {
-    type Output = Effort;
+impl Sub for CpuUsage {
+    type Output = CpuUsage;
 
-    fn sub(self, before: Effort) -> Effort {
-        Effort {
+    fn sub(self, before: CpuUsage) -> CpuUsage {
+        CpuUsage {
             nanos: self.nanos.saturating_sub(before.nanos),
             switches: self.switches.saturating_sub(before.switches),
         }

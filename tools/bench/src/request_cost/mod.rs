@@ -8,16 +8,16 @@ mod program;
 mod server;
 mod table;
 
-pub use program::Program;
-pub use server::Server;
+pub use program::ProgramCommand;
+pub use server::ServerCommand;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use kind::Kind;
-use server::{Serving, Side};
+use kind::RequestKind;
+use server::{Candidate, RunningServer};
 use std::path::PathBuf;
 use std::time::Duration;
-use table::{Cell, Table};
+use table::{Table, TurnResult};
 
 /// Trips a second through the kernel's FUSE, by kind of request and by transport
 #[derive(Args)]
@@ -30,7 +30,7 @@ Needs root, to mount. A program given with --beside is started as `PROGRAM MOUNT
 until it gets SIGTERM.
 
 Exit codes: 0 measured · 1 could not · 2 wrong arguments")]
-pub struct Door {
+pub struct RequestCost {
     /// Turns of each side
     #[arg(long, default_value_t = 5, value_name = "N")]
     runs: usize,
@@ -51,37 +51,37 @@ pub struct Door {
     json: bool,
 }
 
-impl Door {
+impl RequestCost {
     pub fn run(&self) -> Result<()> {
-        let sides = self.sides()?;
+        let candidates = self.candidates()?;
         let work = tempfile::tempdir().context("cannot make a directory to mount in")?;
         let mut serving = Vec::new();
-        for side in &sides {
+        for side in &candidates {
             let mount = work.path().join(format!("side-{}", serving.len()));
             std::fs::create_dir(&mount)?;
-            serving.push(Serving::start(side, &mount)?);
+            serving.push(RunningServer::start(side, &mount)?);
         }
-        let kinds = Kind::ALL
+        let kinds = RequestKind::ALL
             .into_iter()
             .filter(|kind| kind.name().contains(&self.only));
         for kind in kinds {
             for (programs, pinned) in self.settings() {
-                let table = self.measure(kind, programs, pinned, &sides, &serving)?;
+                let table = self.measure(kind, programs, pinned, &candidates, &serving)?;
                 table.print(self.json);
             }
         }
-        serving.into_iter().try_for_each(Serving::stop)
+        serving.into_iter().try_for_each(RunningServer::stop)
     }
 
-    fn sides(&self) -> Result<Vec<Side>> {
-        let mut sides = Side::ours();
+    fn candidates(&self) -> Result<Vec<Candidate>> {
+        let mut candidates = Candidate::ours();
         for beside in &self.beside {
             let Some((name, program)) = beside.split_once('=') else {
                 bail!("--beside {beside}: NAME=PROGRAM is expected");
             };
-            sides.push(Side::beside(name, PathBuf::from(program)));
+            candidates.push(Candidate::beside(name, PathBuf::from(program)));
         }
-        Ok(sides)
+        Ok(candidates)
     }
 
     /// One program may stay on a CPU, too; several are spread by the scheduler, or one after the other over the CPUs.
@@ -93,21 +93,21 @@ impl Door {
 
     fn measure(
         &self,
-        kind: Kind,
+        kind: RequestKind,
         programs: usize,
         pinned: bool,
-        sides: &[Side],
-        serving: &[Serving],
+        candidates: &[Candidate],
+        serving: &[RunningServer],
     ) -> Result<Table> {
-        let mut table = Table::new(kind, programs, pinned, sides);
+        let mut table = Table::new(kind, programs, pinned, candidates);
         let turn = Duration::from_millis(self.millis);
         for run in 0..self.runs {
             for (index, server) in serving.iter().enumerate() {
-                let before = server.effort()?;
+                let before = server.cpu_usage()?;
                 let done = program::together(kind, server.mount(), programs, pinned, run, turn)
-                    .with_context(|| format!("{} on {}", kind.name(), sides[index].name))?;
-                let effort = server.effort()? - before;
-                table.add(index, Cell::new(done, effort));
+                    .with_context(|| format!("{} on {}", kind.name(), candidates[index].name))?;
+                let cpu_usage = server.cpu_usage()? - before;
+                table.add(index, TurnResult::new(done, cpu_usage));
             }
         }
         Ok(table)

@@ -4,14 +4,14 @@ use crate::outcome::{Answer, Outcome, skipped};
 use crate::sys::{self, DT_DIR, Fd, O_DIRECTORY, O_NOFOLLOW, O_RDONLY, geteuid};
 
 /// What a check may ask about its surroundings. Its directory is simply the working directory.
-pub struct Room {
+pub struct TestDirectory {
     // Only a run makes rooms: a check outside of one would work in somebody's directory.
     _private: (),
 }
 
-impl Room {
-    pub(crate) fn new() -> Room {
-        Room { _private: () }
+impl TestDirectory {
+    pub(crate) fn new() -> TestDirectory {
+        TestDirectory { _private: () }
     }
 
     /// Go on only as root.

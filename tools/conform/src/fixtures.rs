@@ -206,7 +206,7 @@ pub fn let_the_clock_tick() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Trouble;
+    use crate::outcome::NotPassed;
 
     #[test]
     fn a_pattern_differs_in_every_word_and_by_seed() {
@@ -222,7 +222,7 @@ mod tests {
     fn a_long_comparison_tells_the_first_byte_that_differs() {
         let mut other = pattern(1, 1000);
         other[700] ^= 0xff;
-        let Err(Trouble::Failed(failure)) = same_bytes("f", &other, &pattern(1, 1000)) else {
+        let Err(NotPassed::Failed(failure)) = same_bytes("f", &other, &pattern(1, 1000)) else {
             panic!("must fail")
         };
         assert!(failure.found.contains("byte 700"), "{failure:?}");

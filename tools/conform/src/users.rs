@@ -6,12 +6,12 @@
 
 use std::thread;
 
-use crate::outcome::{Outcome, Refused, failed, skipped};
+use crate::outcome::{Outcome, SyscallError, failed, skipped};
 use crate::sys::{geteuid, set_credentials};
 
 /// Somebody without privileges: user id, group id, supplementary groups.
 #[derive(Clone, Debug)]
-pub struct Person {
+pub struct User {
     pub uid: u32,
     pub gid: u32,
     pub groups: Vec<u32>,
@@ -21,12 +21,12 @@ pub struct Person {
 pub const ALICE: u32 = 65533;
 pub const BOB: u32 = 65532;
 /// A group neither of them has as primary group.
-pub const CREW: u32 = 65531;
+pub const OTHER_GROUP: u32 = 65531;
 
-impl Person {
+impl User {
     /// A user whose only group has the user's number.
-    pub fn new(uid: u32) -> Person {
-        Person {
+    pub fn new(uid: u32) -> User {
+        User {
             uid,
             gid: uid,
             groups: Vec::new(),
@@ -34,7 +34,7 @@ impl Person {
     }
 
     /// The same user, also in `group`.
-    pub fn with_group(mut self, group: u32) -> Person {
+    pub fn with_group(mut self, group: u32) -> User {
         self.groups.push(group);
         self
     }
@@ -62,18 +62,18 @@ impl Person {
 
 /// As user [`ALICE`], group [`ALICE`], no other groups.
 pub fn as_alice<T: Send>(work: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T> {
-    Person::new(ALICE).does(work)
+    User::new(ALICE).does(work)
 }
 
 /// As user [`BOB`], group [`BOB`], no other groups.
 pub fn as_bob<T: Send>(work: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T> {
-    Person::new(BOB).does(work)
+    User::new(BOB).does(work)
 }
 
 /// One call made as alice, its answer brought back for `.says(…)`.
 pub fn alice_gets<T: Send>(
-    call: impl FnOnce() -> Result<T, Refused> + Send,
-) -> Outcome<Result<T, Refused>> {
+    call: impl FnOnce() -> Result<T, SyscallError> + Send,
+) -> Outcome<Result<T, SyscallError>> {
     as_alice(|| Ok(call()))
 }
 
@@ -87,11 +87,11 @@ mod tests {
         if geteuid() != 0 {
             return;
         }
-        let seen = Person::new(ALICE)
-            .with_group(CREW)
+        let seen = User::new(ALICE)
+            .with_group(OTHER_GROUP)
             .does(|| Ok((geteuid(), getegid(), getgroups())))
             .unwrap();
-        assert_eq!(seen, (ALICE, ALICE, vec![CREW]));
+        assert_eq!(seen, (ALICE, ALICE, vec![OTHER_GROUP]));
         assert_eq!(geteuid(), 0);
     }
 }

@@ -4,13 +4,13 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 
 /// A directory that goes when the run ends.
-pub struct Place {
+pub struct WorkDirectory {
     dir: tempfile::TempDir,
 }
 
-impl Place {
-    pub fn new(under: &Path) -> Result<Place> {
-        Ok(Place {
+impl WorkDirectory {
+    pub fn new(under: &Path) -> Result<WorkDirectory> {
+        Ok(WorkDirectory {
             dir: tempfile::Builder::new()
                 .prefix("gupfs-bench-")
                 .tempdir_in(under)?,

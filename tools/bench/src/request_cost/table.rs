@@ -1,12 +1,12 @@
 //! Figures of one kind of request, side by side.
 
-use super::kind::Kind;
-use super::program::Done;
-use super::server::{Effort, Side};
+use super::kind::RequestKind;
+use super::program::ProgramResult;
+use super::server::{Candidate, CpuUsage};
 use serde_json::json;
 
 pub struct Table {
-    kind: Kind,
+    kind: RequestKind,
     programs: usize,
     pinned: bool,
     rows: Vec<Row>,
@@ -14,31 +14,31 @@ pub struct Table {
 
 struct Row {
     name: String,
-    cells: Vec<Cell>,
+    cells: Vec<TurnResult>,
 }
 
 /// One turn.
-pub struct Cell {
+pub struct TurnResult {
     per_second: f64,
     /// Of the server's processors, for one request.
     micros: f64,
     switches: f64,
 }
 
-impl Cell {
+impl TurnResult {
     /// Preparation and removal of a turn's files are part of the server's effort, so it is told only where there are none.
-    pub fn new(done: Done, effort: Effort) -> Cell {
+    pub fn new(done: ProgramResult, cpu_usage: CpuUsage) -> TurnResult {
         let requests = done.requests.max(1) as f64;
-        Cell {
+        TurnResult {
             per_second: done.per_second,
-            micros: effort.nanos as f64 / 1e3 / requests,
-            switches: effort.switches as f64 / requests,
+            micros: cpu_usage.nanos as f64 / 1e3 / requests,
+            switches: cpu_usage.switches as f64 / requests,
         }
     }
 }
 
 impl Row {
-    fn of(&self, figure: impl Fn(&Cell) -> f64) -> Spread {
+    fn of(&self, figure: impl Fn(&TurnResult) -> f64) -> Spread {
         let mut all: Vec<f64> = self.cells.iter().map(figure).collect();
         all.sort_by(f64::total_cmp);
         let at = |index: usize| all.get(index).copied().unwrap_or(0.0);
@@ -57,8 +57,13 @@ struct Spread {
 }
 
 impl Table {
-    pub fn new(kind: Kind, programs: usize, pinned: bool, sides: &[Side]) -> Table {
-        let row = |side: &Side| Row {
+    pub fn new(
+        kind: RequestKind,
+        programs: usize,
+        pinned: bool,
+        candidates: &[Candidate],
+    ) -> Table {
+        let row = |side: &Candidate| Row {
             name: side.name.clone(),
             cells: Vec::new(),
         };
@@ -66,17 +71,17 @@ impl Table {
             kind,
             programs,
             pinned,
-            rows: sides.iter().map(row).collect(),
+            rows: candidates.iter().map(row).collect(),
         }
     }
 
-    pub fn add(&mut self, side: usize, cell: Cell) {
+    pub fn add(&mut self, side: usize, cell: TurnResult) {
         self.rows[side].cells.push(cell);
     }
 
     /// Files are made and removed around the turn, and the server does that too.
     fn tells_effort(&self) -> bool {
-        !matches!(self.kind, Kind::Create | Kind::Unlink)
+        !matches!(self.kind, RequestKind::Create | RequestKind::Unlink)
     }
 
     pub fn print(&self, json: bool) {
@@ -105,7 +110,7 @@ impl Table {
                 println!("{line}");
                 continue;
             }
-            let effort = match self.tells_effort() {
+            let cpu_usage = match self.tells_effort() {
                 true => format!(
                     "   server {:>6.1} µs, {:>4.1} switches",
                     micros.median, switches.median
@@ -113,7 +118,7 @@ impl Table {
                 false => String::new(),
             };
             println!(
-                "  {:<22} {:>8.1} k/s  [{:>7.1} … {:>7.1}]  × {:.2}{effort}",
+                "  {:<22} {:>8.1} k/s  [{:>7.1} … {:>7.1}]  × {:.2}{cpu_usage}",
                 row.name,
                 rate.median / 1e3,
                 rate.least / 1e3,

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Kind {
+pub enum RequestKind {
     /// stat of a name that is not there.
     Lookup,
     /// fstat of a file whose attributes may not be kept.
@@ -27,37 +27,37 @@ pub enum Kind {
 /// Files that the servers begin with, for `List`.
 pub const FILES: usize = 100_000;
 
-impl Kind {
-    pub const ALL: [Kind; 9] = [
-        Kind::Lookup,
-        Kind::Getattr,
-        Kind::Create,
-        Kind::Unlink,
-        Kind::Write4k,
-        Kind::Read4k,
-        Kind::Write1m,
-        Kind::Read1m,
-        Kind::List,
+impl RequestKind {
+    pub const ALL: [RequestKind; 9] = [
+        RequestKind::Lookup,
+        RequestKind::Getattr,
+        RequestKind::Create,
+        RequestKind::Unlink,
+        RequestKind::Write4k,
+        RequestKind::Read4k,
+        RequestKind::Write1m,
+        RequestKind::Read1m,
+        RequestKind::List,
     ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Lookup => "lookup",
-            Kind::Getattr => "getattr",
-            Kind::Create => "create + release",
-            Kind::Unlink => "unlink",
-            Kind::Write4k => "write 4 KiB",
-            Kind::Read4k => "read 4 KiB",
-            Kind::Write1m => "write 1 MiB",
-            Kind::Read1m => "read 1 MiB",
-            Kind::List => "readdirplus, entries",
+            RequestKind::Lookup => "lookup",
+            RequestKind::Getattr => "getattr",
+            RequestKind::Create => "create + release",
+            RequestKind::Unlink => "unlink",
+            RequestKind::Write4k => "write 4 KiB",
+            RequestKind::Read4k => "read 4 KiB",
+            RequestKind::Write1m => "write 1 MiB",
+            RequestKind::Read1m => "read 1 MiB",
+            RequestKind::List => "readdirplus, entries",
         }
     }
 }
 
 /// What one program does, again and again.
-pub struct Work {
-    kind: Kind,
+pub struct RequestLoop {
+    kind: RequestKind,
     dir: PathBuf,
     /// Makes names that no other program has.
     who: String,
@@ -98,34 +98,37 @@ const SPAN: u64 = 16 << 20;
 /// Removals a program prepares for one turn; fewer are done if they are used up.
 const REMOVALS: usize = 10_000;
 
-impl Work {
-    pub fn prepare(kind: Kind, dir: &Path, who: &str) -> Result<Work> {
-        let mut work = Work {
+impl RequestLoop {
+    pub fn prepare(kind: RequestKind, dir: &Path, who: &str) -> Result<RequestLoop> {
+        let mut work = RequestLoop {
             kind,
             dir: dir.to_owned(),
             who: who.to_owned(),
             next: 0,
             file: None,
             buffer: Buffer::new(match kind {
-                Kind::Write4k | Kind::Read4k => 4 << 10,
-                Kind::Write1m | Kind::Read1m => 1 << 20,
+                RequestKind::Write4k | RequestKind::Read4k => 4 << 10,
+                RequestKind::Write1m | RequestKind::Read1m => 1 << 20,
                 _ => 0,
             }),
             names: Vec::new(),
         };
         match kind {
-            Kind::Getattr => work.file = Some(work.open("asks")?),
-            Kind::Write4k | Kind::Read4k | Kind::Write1m | Kind::Read1m => {
+            RequestKind::Getattr => work.file = Some(work.open("asks")?),
+            RequestKind::Write4k
+            | RequestKind::Read4k
+            | RequestKind::Write1m
+            | RequestKind::Read1m => {
                 let file = work.open("data")?;
                 file.set_len(SPAN)?;
                 work.file = Some(file);
             }
-            Kind::Unlink => {
+            RequestKind::Unlink => {
                 for _ in 0..REMOVALS {
                     work.create()?;
                 }
             }
-            Kind::Lookup | Kind::Create | Kind::List => {}
+            RequestKind::Lookup | RequestKind::Create | RequestKind::List => {}
         }
         Ok(work)
     }
@@ -159,34 +162,34 @@ impl Work {
     pub fn step(&mut self) -> Result<Option<u64>> {
         let offset = self.next * self.buffer.length as u64 % SPAN;
         match self.kind {
-            Kind::Lookup => {
+            RequestKind::Lookup => {
                 let path = self.fresh();
                 anyhow::ensure!(
                     fs::symlink_metadata(path).is_err(),
                     "a name that is not there is there"
                 );
             }
-            Kind::Getattr => {
+            RequestKind::Getattr => {
                 self.file()?.metadata()?;
             }
-            Kind::Create => self.create()?,
-            Kind::Unlink => match self.names.pop() {
+            RequestKind::Create => self.create()?,
+            RequestKind::Unlink => match self.names.pop() {
                 Some(path) => fs::remove_file(path)?,
                 None => return Ok(None),
             },
-            Kind::Write4k | Kind::Write1m => {
+            RequestKind::Write4k | RequestKind::Write1m => {
                 self.next += 1;
                 let file = self.file.take().context("no file")?;
                 file.write_all_at(self.buffer.get(), offset)?;
                 self.file = Some(file);
             }
-            Kind::Read4k | Kind::Read1m => {
+            RequestKind::Read4k | RequestKind::Read1m => {
                 self.next += 1;
                 let file = self.file.take().context("no file")?;
                 file.read_exact_at(self.buffer.get(), offset)?;
                 self.file = Some(file);
             }
-            Kind::List => return Ok(Some(fs::read_dir(&self.dir)?.count() as u64)),
+            RequestKind::List => return Ok(Some(fs::read_dir(&self.dir)?.count() as u64)),
         }
         Ok(Some(1))
     }

@@ -1,6 +1,6 @@
 //! The programs that use a mount: processes of their own, started together.
 
-use super::kind::{Kind, Work};
+use super::kind::{RequestKind, RequestLoop};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 /// One program of `bench door`: prepares, says so, waits for a line, works, says what it did
 #[derive(Args)]
-pub struct Program {
+pub struct ProgramCommand {
     #[arg(long)]
-    kind: Kind,
+    kind: RequestKind,
     #[arg(long)]
     dir: PathBuf,
     #[arg(long)]
@@ -28,20 +28,24 @@ pub struct Program {
 /// Steps between looks at the clock.
 const STRIDE: usize = 16;
 
-impl Program {
+impl ProgramCommand {
     pub fn run(&self) -> Result<()> {
         if let Some(cpu) = self.cpu {
             let mut cpus = CpuSet::new();
             cpus.set(cpu);
             sched_setaffinity(None, &cpus)?;
         }
-        let mut work = Work::prepare(self.kind, &self.dir, &self.who)?;
+        let mut work = RequestLoop::prepare(self.kind, &self.dir, &self.who)?;
         println!("ready");
         std::io::stdin().lock().read_line(&mut String::new())?;
         let (start, most) = (Instant::now(), Duration::from_millis(self.millis));
         let (mut done, mut more) = (0, true);
         while more && start.elapsed() < most {
-            for _ in 0..if self.kind == Kind::List { 1 } else { STRIDE } {
+            for _ in 0..if self.kind == RequestKind::List {
+                1
+            } else {
+                STRIDE
+            } {
                 match work.step()? {
                     Some(steps) => done += steps,
                     None => {
@@ -59,20 +63,20 @@ impl Program {
 }
 
 /// What all programs of one turn did.
-pub struct Done {
+pub struct ProgramResult {
     pub requests: u64,
     pub per_second: f64,
 }
 
 /// Starts so many programs, lets them begin at once, and waits for all.
 pub fn together(
-    kind: Kind,
+    kind: RequestKind,
     dir: &Path,
     programs: usize,
     pinned: bool,
     run: usize,
     turn: Duration,
-) -> Result<Done> {
+) -> Result<ProgramResult> {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
     let start = |number: usize| {
         let mut command = Command::new(std::env::current_exe()?);
@@ -85,9 +89,9 @@ pub fn together(
         if pinned {
             command.args(["--cpu", &(number % cpus).to_string()]);
         }
-        Started::new(command)
+        RunningProgram::new(command)
     };
-    let mut started: Vec<Started> = (0..programs).map(start).collect::<Result<_>>()?;
+    let mut started: Vec<RunningProgram> = (0..programs).map(start).collect::<Result<_>>()?;
     for program in &mut started {
         ensure!(
             program.line(PATIENCE)? == "ready",
@@ -97,7 +101,7 @@ pub fn together(
     for program in &mut started {
         program.go_on()?;
     }
-    let mut all = Done {
+    let mut all = ProgramResult {
         requests: 0,
         per_second: 0.0,
     };
@@ -108,20 +112,20 @@ pub fn together(
         all.requests += requests;
         all.per_second += requests as f64 * 1e9 / nanos as f64;
     }
-    started.into_iter().try_for_each(Started::end)?;
+    started.into_iter().try_for_each(RunningProgram::end)?;
     Ok(all)
 }
 
 /// How long a program may take beside its turn: to prepare, or to take back what it prepared. Thousands of files take seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Started {
+struct RunningProgram {
     child: Child,
     lines: Receiver<String>,
 }
 
-impl Started {
-    fn new(mut command: Command) -> Result<Started> {
+impl RunningProgram {
+    fn new(mut command: Command) -> Result<RunningProgram> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -134,7 +138,7 @@ impl Started {
             let mut said = output.lines().map_while(Result::ok);
             said.try_for_each(|line| tell.send(line))
         });
-        Ok(Started { child, lines })
+        Ok(RunningProgram { child, lines })
     }
 
     fn line(&mut self, within: Duration) -> Result<String> {
@@ -167,7 +171,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // After an error. Nobody waits for it: one that hangs in the mount ends when the server has.
         let _ = self.child.kill();
