@@ -45,11 +45,19 @@ impl std::error::Error for CannotRun {}
 
 /// Run the checks that `filter` admits in `directory`, which must exist and be writable. Takes less than a minute on a
 /// local disk. Leaves the directory as it was.
+///
+/// # Errors
+///
+/// The directory cannot be used: nothing was tried.
 pub fn run(directory: &Path, filter: &Filter) -> Result<Report, CannotRun> {
     run_checks(checks::all(), directory, filter)
 }
 
 /// The same for a list of checks of the caller's. Runs of one process wait for each other.
+///
+/// # Errors
+///
+/// The directory cannot be used: nothing was tried.
 pub fn run_checks(
     checks: Vec<Check>,
     directory: &Path,

@@ -15,6 +15,10 @@ impl TestDirectory {
     }
 
     /// Go on only as root.
+    ///
+    /// # Errors
+    ///
+    /// The user is not root: the check is skipped.
     pub fn needs_root(&self) -> Outcome {
         match geteuid() {
             0 => Ok(()),

@@ -111,6 +111,10 @@ impl fmt::Display for SuiteError {
 impl std::error::Error for SuiteError {}
 
 /// What all came to, or their trouble: rather one that somebody met than one of those who stopped because of it.
+///
+/// # Errors
+///
+/// The first error that a worker met itself; all that hang, if one hangs.
 pub fn first_cause<T>(all: impl IntoIterator<Item = SuiteResult<T>>) -> SuiteResult<Vec<T>> {
     let (mut well, mut first) = (Vec::new(), None::<SuiteError>);
     for outcome in all {

@@ -43,6 +43,10 @@ impl fmt::Display for Latencies {
 }
 
 /// The last table of a report, names as wide as they may be: one row for each kind of operation.
+///
+/// # Errors
+///
+/// The formatter's own.
 pub fn table<N: fmt::Display>(
     f: &mut fmt::Formatter,
     width: usize,
@@ -174,6 +178,10 @@ impl Laps<'_> {
     }
 
     /// An operation is over. An error if there shall be no other.
+    ///
+    /// # Errors
+    ///
+    /// Another worker failed: this one shall stop.
     pub fn lap(&mut self) -> SuiteResult<()> {
         let now = Instant::now();
         self.histogram.record(now - self.last);
@@ -182,6 +190,10 @@ impl Laps<'_> {
     }
 
     /// An error if there shall be no operation any more.
+    ///
+    /// # Errors
+    ///
+    /// Another worker failed: this one shall stop.
     pub fn check(&self) -> SuiteResult<()> {
         self.halt.check()
     }

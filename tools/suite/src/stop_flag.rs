@@ -20,6 +20,10 @@ impl StopFlag {
     }
 
     /// An error once it is raised, to be passed up.
+    ///
+    /// # Errors
+    ///
+    /// The flag is raised.
     pub fn check(&self) -> SuiteResult<()> {
         match self.is_raised() {
             true => Err(SuiteError::another_failed()),

@@ -31,6 +31,10 @@ pub struct StepDone<D> {
 
 /// Work of so many threads, in step. What a worker needs to be ready is not timed, and nobody starts before all are. If one
 /// meets trouble anywhere, all end with it.
+///
+/// # Errors
+///
+/// A worker of any process failed, or a process is gone.
 pub fn run_step<T, D: Send>(
     procs: &mut Procs,
     workers: &[usize],
@@ -83,6 +87,10 @@ pub fn run_step<T, D: Send>(
 }
 
 /// What each process does by itself, untimed: preparing, checking. If one meets trouble, all end with it.
+///
+/// # Errors
+///
+/// The work of any process failed, or a process is gone.
 pub fn run_untimed<D: Send>(
     procs: &mut Procs,
     does: impl FnOnce(&StopFlag) -> SuiteResult<D> + Send,

@@ -52,6 +52,11 @@ pub struct RequestCost {
 }
 
 impl RequestCost {
+    /// Measures all kinds of requests and prints a table of each.
+    ///
+    /// # Errors
+    ///
+    /// A file system cannot be mounted, or a program of a turn failed.
     pub fn run(&self) -> Result<()> {
         let candidates = self.candidates()?;
         let work = tempfile::tempdir().context("cannot make a directory to mount in")?;

@@ -29,6 +29,11 @@ pub struct ProgramCommand {
 const STRIDE: usize = 16;
 
 impl ProgramCommand {
+    /// Prepares, waits for a line, sends requests for its time, and prints how many.
+    ///
+    /// # Errors
+    ///
+    /// The mount refuses a request.
     pub fn run(&self) -> Result<()> {
         if let Some(cpu) = self.cpu {
             let mut cpus = CpuSet::new();

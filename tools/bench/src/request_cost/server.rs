@@ -26,6 +26,11 @@ pub struct ServerCommand {
 }
 
 impl ServerCommand {
+    /// Serves until the file system is unmounted.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be mounted.
     pub fn run(&self) -> Result<()> {
         let mut config = nullfs::config();
         config.transport = match self.ring {

@@ -28,6 +28,7 @@ mod open;
 mod open_access;
 mod open_flags;
 mod open_special;
+mod openat2;
 mod path;
 mod privilege;
 mod race;
@@ -35,13 +36,16 @@ mod race_mixture;
 mod readdir;
 mod readdir_change;
 mod rename;
+mod rename_directories;
 mod rename_flags;
+mod rmdir;
 mod seek;
 mod stat;
 mod sticky;
 mod symlink;
 mod sync;
 mod times;
+mod times_agree;
 mod truncate;
 mod unlink;
 mod utimens;
@@ -69,6 +73,7 @@ pub fn all() -> Vec<Check> {
         map::checks,
         map_edge::checks,
         mkdir::checks,
+        rmdir::checks,
         model_data::checks,
         model_names::checks,
         mount::checks,
@@ -78,6 +83,7 @@ pub fn all() -> Vec<Check> {
         open_access::checks,
         open_flags::checks,
         open_special::checks,
+        openat2::checks,
         path::checks,
         privilege::checks,
         race::checks,
@@ -85,6 +91,7 @@ pub fn all() -> Vec<Check> {
         readdir::checks,
         readdir_change::checks,
         rename::checks,
+        rename_directories::checks,
         rename_flags::checks,
         seek::checks,
         stat::checks,
@@ -92,6 +99,7 @@ pub fn all() -> Vec<Check> {
         symlink::checks,
         sync::checks,
         times::checks,
+        times_agree::checks,
         truncate::checks,
         unlink::checks,
         utimens::checks,

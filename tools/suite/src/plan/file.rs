@@ -134,6 +134,10 @@ impl PlannedWorkload {
 
 impl Plan {
     /// Reads a plan; `from` is named if it is none.
+    ///
+    /// # Errors
+    ///
+    /// The text is no TOML, or has a key that plans do not know.
     pub fn parse(text: &str, from: &Path) -> SuiteResult<Plan> {
         toml::from_str(text).map_err(|error| {
             SuiteError::usage(format!("{} is not a plan: {error}", from.display()))
@@ -141,6 +145,10 @@ impl Plan {
     }
 
     /// Puts numbers of this machine in place of `cpus` and `memory`.
+    ///
+    /// # Errors
+    ///
+    /// A value speaks of the machine in words that are not known.
     pub fn resolve(&mut self, numbers: &MachineNumbers) -> SuiteResult<()> {
         numbers.resolve(&mut self.touch_memory)?;
         for value in self.set.values_mut() {
@@ -157,6 +165,10 @@ impl Plan {
     }
 
     /// Whether it can be run, as far as it says itself. To be called when all is in it.
+    ///
+    /// # Errors
+    ///
+    /// A target, workload or variable is missing, given twice or out of range: the message names it.
     pub fn check(&self) -> SuiteResult<()> {
         self.check_targets()?;
         if self.workloads.is_empty() {

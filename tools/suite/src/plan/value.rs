@@ -23,6 +23,10 @@ pub struct MachineNumbers {
 
 impl Value {
     /// As bytes.
+    ///
+    /// # Errors
+    ///
+    /// The text is no size.
     pub fn size(&self) -> SuiteResult<u64> {
         match self {
             Value::Number(bytes) => Ok(*bytes),
@@ -44,6 +48,11 @@ impl fmt::Display for Value {
 }
 
 impl MachineNumbers {
+    /// Puts a number in place of a word about the machine.
+    ///
+    /// # Errors
+    ///
+    /// The value speaks of the machine in words that are not known.
     pub fn resolve(&self, value: &mut Value) -> SuiteResult<()> {
         if let Value::Text(text) = value
             && let Some(found) = self.find(text)?

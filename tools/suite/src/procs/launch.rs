@@ -37,6 +37,10 @@ pub fn launch_rank() -> usize {
 
 /// Begins a run: as one of its processes, by MPI if mpirun or srun started this program, or by starting `np`, else `otherwise`
 /// processes here.
+///
+/// # Errors
+///
+/// The processes cannot be started, or one of them was lost.
 pub fn begin(np: Option<usize>, otherwise: usize) -> SuiteResult<Launch> {
     if let Ok(place) = std::env::var(local::PLACE) {
         clean_up_when_ended();

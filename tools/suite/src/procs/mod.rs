@@ -67,12 +67,21 @@ impl Procs {
         self.rank() == 0
     }
 
+    /// Returns once all processes have called it.
+    ///
+    /// # Errors
+    ///
+    /// Another process of the run is gone, or does not understand this one.
     pub fn barrier(&mut self) -> SuiteResult<()> {
         self.transport.barrier()
     }
 
     /// Lets all go at once. In process 0 the moment is before any of them goes: it is read between two barriers, so that a
     /// process 0 that wakes late makes a time too long by as much, and never too short.
+    ///
+    /// # Errors
+    ///
+    /// Another process of the run is gone, or does not understand this one.
     pub fn start_together(&mut self) -> SuiteResult<Instant> {
         self.barrier()?;
         let moment = Instant::now();
@@ -81,12 +90,20 @@ impl Procs {
     }
 
     /// What process 0 gave.
+    ///
+    /// # Errors
+    ///
+    /// Another process of the run is gone, or does not understand this one.
     pub fn broadcast<T: Serialize + DeserializeOwned>(&mut self, value: &T) -> SuiteResult<T> {
         let bytes = self.transport.broadcast(pack(value))?;
         unpack(&bytes)
     }
 
     /// What each process gave, by rank: for process 0 only.
+    ///
+    /// # Errors
+    ///
+    /// Another process of the run is gone, or does not understand this one.
     pub fn gather<T: Serialize + DeserializeOwned>(
         &mut self,
         value: &T,
@@ -97,6 +114,10 @@ impl Procs {
     }
 
     /// What each process gave, by rank, for everybody.
+    ///
+    /// # Errors
+    ///
+    /// Another process of the run is gone, or does not understand this one.
     pub fn share<T: Serialize + DeserializeOwned + Clone>(
         &mut self,
         value: &T,
@@ -106,6 +127,10 @@ impl Procs {
     }
 
     /// Whether a step worked everywhere: all processes go on, or all end with the trouble of the first that had one.
+    ///
+    /// # Errors
+    ///
+    /// `mine`, or the error of another process; or a process is gone.
     pub fn agree<T>(&mut self, mine: SuiteResult<T>) -> SuiteResult<T> {
         let error = mine.as_ref().err().cloned();
         let all = self.share(&error)?;
@@ -129,6 +154,10 @@ impl Procs {
     }
 
     /// A step that process 0 takes for all.
+    ///
+    /// # Errors
+    ///
+    /// The step's error, in all processes; or a process is gone.
     pub fn on_rank_0<T: Serialize + DeserializeOwned>(
         &mut self,
         step: impl FnOnce() -> SuiteResult<T>,
@@ -138,6 +167,10 @@ impl Procs {
     }
 
     /// If the run ends early, the path is removed. Called in every process: any may be the last that lives.
+    ///
+    /// # Errors
+    ///
+    /// Another process of the run is gone, or does not understand this one.
     pub fn remove_on_failure(&mut self, path: &Path) -> SuiteResult<()> {
         cleanup::register(path);
         // One voice is enough for whoever outlives all.
@@ -148,6 +181,10 @@ impl Procs {
     }
 
     /// What was made shall stay, or is gone.
+    ///
+    /// # Errors
+    ///
+    /// Another process of the run is gone, or does not understand this one.
     pub fn keep_all(&mut self) -> SuiteResult<()> {
         cleanup::clear();
         if self.is_rank_0() {

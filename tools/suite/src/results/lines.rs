@@ -136,6 +136,10 @@ pub struct Results {
 }
 
 /// Writes whole lines to a result file, and sees to it that they are on the disk.
+///
+/// # Errors
+///
+/// The lines cannot be written or synced.
 pub fn write(file: &mut File, path: &Path, lines: &str) -> SuiteResult<()> {
     file.write_all(lines.as_bytes())
         .and_then(|()| file.sync_data())
@@ -143,6 +147,9 @@ pub fn write(file: &mut File, path: &Path, lines: &str) -> SuiteResult<()> {
 }
 
 impl Results {
+    /// # Errors
+    ///
+    /// The file cannot be read, or a whole line of it is no result.
     pub fn read(path: &Path) -> SuiteResult<Results> {
         let text = std::fs::read_to_string(path).doing("read the results in", path)?;
         Results::parse(&text).map_err(|error| error.at(path.display()))
@@ -150,6 +157,10 @@ impl Results {
 
     /// The file that they were read from, to be written behind them. What an interrupted write left of a line is cut off: it
     /// would swallow the next one.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened or cut.
     pub fn go_on(&self, path: &Path) -> SuiteResult<File> {
         let file = File::options().append(true).open(path);
         let file = file.doing("write to", path)?;

@@ -45,6 +45,11 @@ impl Run {
     }
 }
 
+/// The finding that a saved script carries.
+///
+/// # Errors
+///
+/// The file cannot be read, or holds no finding.
 pub fn read_script(path: &Path) -> io::Result<Script> {
     let text = std::fs::read_to_string(path)?;
     let line = text

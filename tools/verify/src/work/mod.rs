@@ -9,11 +9,13 @@ mod bytes;
 mod files;
 mod names;
 mod progress;
+mod protocol;
 mod round;
 mod sys;
 
 pub use progress::now;
-pub use round::{Order, Report, RoundPlan, serve};
+pub use protocol::{Order, Report, RoundPlan};
+pub use round::serve;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

@@ -7,5 +7,7 @@
 pub mod lengths;
 pub mod locks;
 pub mod log;
+pub(super) mod name_effects;
+pub mod name_state;
 pub mod names;
 pub mod register;

@@ -5,7 +5,8 @@
 
 use super::interval_index::IntervalIndex;
 use super::{Ended, HistoryParts, SubjectRecords, ended, timed};
-use crate::check::model::names::{self, Act, File, NameAction, Names, Node, State};
+use crate::check::model::name_state::{File, NameAction, Node, SLOTS, State};
+use crate::check::model::names::{self, Act, Names};
 use crate::check::part::{ImpossibleAnswer, StatePart};
 use crate::check::search::Timed;
 use crate::history::{Answer, Call, Kind, Record};
@@ -13,7 +14,7 @@ use crate::subject::{self, Subject, subject_path};
 
 /// What a subject's names are at the beginning of a round: nothing.
 pub fn initial() -> State {
-    [Node::None; names::SLOTS]
+    [Node::None; SLOTS]
 }
 
 pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
