@@ -1,4 +1,4 @@
-//! # bench: workloads for any directory, and what the kernel's door costs
+//! # bench: workloads for any directory, and the cost of a FUSE request
 //!
 //! Owns   workloads, the programs that run them, tables of ratios taken in one run.
 //! Never  links the file system that it measures.

@@ -1,4 +1,4 @@
-//! What the figures were taken on.
+//! The machine that the figures were taken on.
 
 use gupfs_kit::{date, machine};
 use serde::Serialize;

@@ -137,7 +137,7 @@ impl Serving {
         Ok(kib / 1024.0)
     }
 
-    /// Asks the process to end. Not as Ctrl-C does: whoever starts us in the background has us ignore that, and our children
+    /// Asks the process to end. Not as Ctrl-C does: a shell that starts us in the background has us ignore that, and our children
     /// with us.
     pub fn stop(mut self) -> Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);

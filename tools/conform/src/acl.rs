@@ -9,7 +9,7 @@ pub const ACCESS: &str = "system.posix_acl_access";
 pub const DEFAULT: &str = "system.posix_acl_default";
 
 const VERSION: u32 = 2;
-/// What entries without a user or group carry as id.
+/// The id of entries without a user or group.
 const NO_ID: u32 = u32::MAX;
 
 /// The attribute's bytes for an ACL written as text. The text stands in a check, so a mistake in it is ours.

@@ -8,7 +8,7 @@ use crate::test_directory::TestDirectory;
 /// A behaviour, named so that the name alone tells what was promised: `group/what-happens-then`.
 pub struct Check {
     pub name: Cow<'static, str>,
-    /// What the standard (POSIX.1-2024, or the Linux manual where POSIX is silent) says, in our words.
+    /// The promise of the standard (POSIX.1-2024, or the Linux manual where POSIX is silent), in our words.
     pub promise: Cow<'static, str>,
     run: Body,
 }

@@ -75,7 +75,7 @@ impl Child {
         self.line.say()
     }
 
-    /// Wait for the child's word; when it ended instead, its own trouble is the answer.
+    /// Wait for the child's message; when it ended instead, its own failure is the answer.
     #[track_caller]
     pub fn hear(&mut self) -> Outcome {
         match self.line.hear() {
@@ -114,7 +114,7 @@ impl Child {
         Ok(sys::wait_for(self.pid)?)
     }
 
-    /// What the child reported before it ended; `None` when it had nothing to complain about.
+    /// The failure that the child reported before it ended; `None` when there was none.
     fn trouble(&mut self) -> Option<NotPassed> {
         let mut text = Vec::new();
         while let Ok(some) = sys::read(&self.outcome, 4096)
@@ -154,7 +154,7 @@ fn live(work: impl FnOnce(&ChildPipe) -> Outcome, line: &ChildPipe, report: &Fd)
         ))
     });
     if let Err(trouble) = outcome {
-        // Nobody can be told when the pipe is gone; the exit status still says that something was wrong.
+        // The parent gets no report when the pipe is gone; the exit status still says that something was wrong.
         let _ = sys::write(report, encode(&trouble));
         sys::leave(1);
     }

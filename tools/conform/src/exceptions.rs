@@ -40,7 +40,7 @@ impl FileSystem {
     }
 }
 
-/// What this kind of file system is known to do differently.
+/// The known deviations of this kind of file system.
 pub fn known_exceptions(file_system: FileSystem) -> Vec<Exception> {
     let lines = match file_system {
         FileSystem::Ext4 => EXT4,

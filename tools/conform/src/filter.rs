@@ -1,6 +1,6 @@
 //! Which checks run, and which failures are known beforehand.
 
-/// What to run. The default runs everything.
+/// The checks to run. The default runs everything.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Run the checks whose name contains one of these; all when empty.

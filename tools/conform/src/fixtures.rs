@@ -1,4 +1,4 @@
-//! The things a check begins with, and a few looks at them: short words for "a file with these bytes".
+//! Fixtures: the files that a check begins with, and a few comparisons of them, under short names such as `file` and `dir`.
 
 use crate::outcome::{Answer, Outcome, failed, same, skipped};
 use crate::sys::*;

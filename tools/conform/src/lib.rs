@@ -7,10 +7,9 @@
 //! Enter  at [`run`], or by the program `conform DIR`.
 //!
 //! A check is a name that says what is promised, a sentence of the standard, and a function that runs in a thread
-//! whose working directory and umask are its own (umask 0, directory mode 0777). Other users are visited by threads
-//! with changed credentials ([`people`]), other processes are forked children ([`child`]). If the directory is served
-//! by a daemon, that daemon must not live in the calling process: a mapping's page fault would wait for the process
-//! that it stops.
+//! whose working directory and umask are its own (umask 0, directory mode 0777). Threads with changed credentials act
+//! as other users ([`users`]), other processes are forked children ([`child`]). If the directory is served by a daemon,
+//! that daemon must not live in the calling process: a mapping's page fault would wait for the process that it stops.
 
 // The suite stands outside every simulated world: it measures a real directory with real threads and a real clock.
 #![allow(clippy::disallowed_methods)]

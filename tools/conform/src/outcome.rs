@@ -9,7 +9,7 @@ use std::panic::Location;
 
 use crate::errno::Errno;
 
-/// What a check returns.
+/// The result of a check.
 pub type Outcome<T = ()> = Result<T, NotPassed>;
 
 /// Why a check did not pass.
@@ -36,7 +36,7 @@ pub struct SyscallError {
     pub errno: Errno,
 }
 
-/// What a system call wrapper of [`crate::sys`] returns.
+/// The result of a system call wrapper of [`crate::sys`].
 pub type Answer<T = ()> = Result<T, SyscallError>;
 
 impl From<SyscallError> for NotPassed {
@@ -83,7 +83,7 @@ pub fn same<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Outcome 
     ))
 }
 
-/// A mode compared, and told in octal as everybody reads it.
+/// A mode compared, and reported in octal.
 #[track_caller]
 pub fn same_mode(found: u32, expected: u32) -> Outcome {
     if found == expected {
@@ -126,7 +126,7 @@ fn brief(value: &impl Debug) -> String {
     }
 }
 
-/// What is asked of an answer that must be a refusal.
+/// Comparisons for a call that must be refused.
 pub trait ExpectError {
     /// Refused with exactly this error.
     fn says(self, errno: Errno) -> Outcome;

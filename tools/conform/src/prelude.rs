@@ -1,4 +1,4 @@
-//! What every file of checks speaks: the calls, the error names, the scenery, the words of an outcome.
+//! The imports of every file of checks: the calls, the error names, the fixtures, the words of an outcome.
 
 pub use std::time::Duration;
 

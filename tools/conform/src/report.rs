@@ -1,4 +1,4 @@
-//! What a run found, for a person and for a program.
+//! The report of a run, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,7 +68,7 @@ impl Report {
             .filter(|tried| matches!(tried.verdict, Verdict::Failed(_)))
     }
 
-    /// What was not tried, with its reason.
+    /// The checks that were not tried, with their reasons.
     pub fn skips(&self) -> impl Iterator<Item = (&CheckReport, &str)> {
         self.tried.iter().filter_map(|tried| match &tried.verdict {
             Verdict::Skipped { reason } => Some((tried, reason.as_str())),

@@ -1,4 +1,4 @@
-//! One run over a directory: every check alone, in a fresh room, with a deadline.
+//! One run over a directory: every check alone, in a fresh directory, with a deadline.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -107,7 +107,7 @@ pub fn run_checks(
     })
 }
 
-/// The one directory that all rooms of this run lie in.
+/// The one directory that all test directories of this run lie in.
 fn open_run_directory(directory: &Path) -> Result<(Fd, Vec<u8>), SyscallError> {
     let base = sys::open(directory.as_os_str().as_bytes(), O_RDONLY | O_DIRECTORY, 0)?;
     // Several runs of one process may share the directory.
@@ -119,7 +119,7 @@ fn open_run_directory(directory: &Path) -> Result<(Fd, Vec<u8>), SyscallError> {
     Ok((run_directory, name))
 }
 
-/// All rooms were swept, so the hall must be empty; what is not is a finding like any other.
+/// All test directories were removed, so the directory of the run must be empty; otherwise that is a finding like any other.
 fn remove_run_directory(directory: &Path, name: &[u8], tried: &mut Vec<CheckReport>) {
     let removed = sys::open(directory.as_os_str().as_bytes(), O_RDONLY | O_DIRECTORY, 0)
         .and_then(|base| sys::unlinkat(&base, name, sys::AT_REMOVEDIR));
@@ -134,7 +134,7 @@ fn remove_run_directory(directory: &Path, name: &[u8], tried: &mut Vec<CheckRepo
     }
 }
 
-/// A fresh room, the check, a swept room; all on a thread that is given up when it hangs.
+/// A fresh directory, the check, removal; all on a thread that is given up when it hangs.
 fn try_one(check: &Arc<Check>, run_directory: &Arc<Fd>, name: String) -> Outcome {
     let (done, wait) = channel();
     let started = {

@@ -3,9 +3,9 @@
 use crate::outcome::{Answer, Outcome, skipped};
 use crate::sys::{self, DT_DIR, Fd, O_DIRECTORY, O_NOFOLLOW, O_RDONLY, geteuid};
 
-/// What a check may ask about its surroundings. Its directory is simply the working directory.
+/// The empty directory that a check works in: its working directory.
 pub struct TestDirectory {
-    // Only a run makes rooms: a check outside of one would work in somebody's directory.
+    // Only a run makes test directories: a check outside of one would work in a user's directory.
     _private: (),
 }
 

@@ -1,4 +1,4 @@
-//! Other users: run a closure with somebody else's credentials.
+//! Other users: run a closure with another user's credentials.
 //!
 //! Linux keeps credentials per thread; only glibc's wrappers spread a change over a process. The raw calls here change
 //! one short-lived thread, whose capabilities the kernel drops with the user id. The thread shares the working
@@ -9,7 +9,7 @@ use std::thread;
 use crate::outcome::{Outcome, SyscallError, failed, skipped};
 use crate::sys::{geteuid, set_credentials};
 
-/// Somebody without privileges: user id, group id, supplementary groups.
+/// A user without privileges: user id, group id, supplementary groups.
 #[derive(Clone, Debug)]
 pub struct User {
     pub uid: u32,

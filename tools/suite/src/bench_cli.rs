@@ -118,7 +118,7 @@ impl Bench {
     }
 }
 
-/// What a command ended with: trouble is said.
+/// The exit code of a command. An error is printed.
 fn said(command: &str, ended: crate::error::SuiteResult<u8>) -> u8 {
     ended.unwrap_or_else(|error| {
         eprintln!("{command}: {error}");

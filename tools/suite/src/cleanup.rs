@@ -1,4 +1,4 @@
-//! What must not stay if a run ends early: what it made, and what it broke.
+//! Cleaning up after a run that ends early: the files that it made, and the faults that it made.
 //!
 //! Every process of a run knows all that the run makes, since any of them may be the last that lives.
 
@@ -23,7 +23,7 @@ pub fn repair_with(undo: impl FnOnce() -> Vec<String> + Send + 'static) {
 
 /// Repairs what this process broke.
 pub fn repair() -> Vec<String> {
-    // It is held meanwhile: who comes second waits until things are repaired.
+    // The lock is held meanwhile: a second caller waits until the fault is repaired.
     let mut broke = BROKE.lock();
     broke.take().map_or_else(Vec::new, |undo| undo())
 }
@@ -44,7 +44,7 @@ pub fn clear() {
     *BROKE.lock() = None;
 }
 
-/// Removes what was made, directories with all in them. What cannot be removed is named.
+/// Removes the registered paths, directories with all in them. Returns a message for each that cannot be removed.
 pub fn remove() -> Vec<String> {
     let mut left = Vec::new();
     for path in made().drain(..).rev() {

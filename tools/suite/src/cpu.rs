@@ -1,4 +1,4 @@
-//! What the kernel counted for this process.
+//! The CPU time that the kernel counted for this process.
 //!
 //! Unsafe: getrusage fills a structure that the caller owns; rustix does not have it.
 

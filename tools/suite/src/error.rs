@@ -1,4 +1,4 @@
-//! What a user reads when it did not work, and the exit code.
+//! The error of the suite: the text for the user, and the exit code.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,13 +13,13 @@ pub struct SuiteError {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 enum Kind {
-    /// What was asked for is not possible: exit 2.
+    /// The arguments or the plan are wrong: exit 2.
     Asked,
     /// The world: exit 1.
     Met,
     /// A call does not come back from the kernel: exit 3.
     Hung,
-    /// Somebody else's, who will tell.
+    /// Another worker failed, and reports the cause: exit 1.
     Followed,
 }
 
@@ -29,7 +29,7 @@ pub const HUNG: u8 = 3;
 pub type SuiteResult<T> = Result<T, SuiteError>;
 
 impl SuiteError {
-    /// What was asked for is not possible: nothing was done.
+    /// The arguments or the plan are wrong: nothing was done.
     pub fn usage(text: impl Into<String>) -> SuiteError {
         SuiteError {
             kind: Kind::Asked,
@@ -45,7 +45,7 @@ impl SuiteError {
         }
     }
 
-    /// A call has not come back, and nobody waits for it any longer: what is done next must not touch what it is about.
+    /// A call has not come back within its time. Later steps must not touch the file that it is about.
     pub fn hung(text: impl Into<String>) -> SuiteError {
         SuiteError {
             kind: Kind::Hung,
@@ -57,7 +57,7 @@ impl SuiteError {
         self.kind == Kind::Hung
     }
 
-    /// It stopped since another met trouble.
+    /// This worker stopped since another one failed.
     pub fn another_failed() -> SuiteError {
         SuiteError {
             kind: Kind::Followed,
@@ -110,7 +110,7 @@ impl fmt::Display for SuiteError {
 
 impl std::error::Error for SuiteError {}
 
-/// What all came to, or their trouble: rather one that somebody met than one of those who stopped because of it.
+/// All results, or the error of the worker that failed first: not of those that stopped because of it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What a program measured, in one shape for all, so that whatever compares runs need not know the programs.
+//! Figures: rates and times in one form for all programs, so that a comparison of runs need not know the programs.
 
 use std::collections::BTreeMap;
 

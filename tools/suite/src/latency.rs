@@ -21,7 +21,7 @@ pub struct Histogram {
     longest: u64,
 }
 
-/// What is said of a histogram. Times are seconds.
+/// The summary of a histogram. Times are seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Latencies {
     pub operations: u64,
@@ -161,7 +161,7 @@ pub struct Laps<'a> {
 }
 
 impl Laps<'_> {
-    /// Of one who works until the end, or until it shall stop.
+    /// Starts the clock of a worker that works until its end, or until the flag is raised.
     pub fn start(halt: &StopFlag) -> Laps<'_> {
         let histogram = Histogram::default();
         let last = Instant::now();

@@ -1,11 +1,11 @@
-//! What this host's kernel remembers of a file: it would answer without the file system.
+//! The pages that this host's kernel has of a file: reads of them do not reach the file system.
 
 use std::fs::File;
 use std::io;
 
 use rustix::fs::{Advice, fadvise};
 
-/// Makes the kernel forget all of a file that was written. What is still to be written stays.
+/// Makes the kernel drop all clean pages of a file. Dirty pages stay.
 pub fn forget(file: &File) -> io::Result<()> {
     Ok(fadvise(file, 0, None, Advice::DontNeed)?)
 }

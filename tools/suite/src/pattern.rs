@@ -1,4 +1,4 @@
-//! What bytes of a file are, and so who wrote them.
+//! Data patterns: the bytes of a file tell which writer wrote them.
 //!
 //! Without a check, a writer has random bytes that are made once, with each 4 KiB piece marked by its place: no storage
 //! below can shrink or share them, and marking costs nothing beside the write. With a check, every word is made from the
@@ -63,7 +63,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Who wrote some bytes: one of the writers of a file, in one of its passes over it.
+/// The origin of some bytes: one of the writers of a file, in one of its passes over it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
     pub file: u64,
@@ -83,7 +83,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What a writer writes: memory that is filled again and again.
+/// Makes the records that a writer writes, in memory that it fills again and again.
 pub struct PatternGenerator {
     run: u64,
     buffer: Buffer,
@@ -92,7 +92,7 @@ pub struct PatternGenerator {
 }
 
 impl PatternGenerator {
-    /// For records of so many bytes at most; `checked` if somebody will compare them.
+    /// For records of so many bytes at most; `checked` if a [`PatternChecker`] will compare them.
     pub fn new(run: u64, origin: Origin, record: usize, checked: bool) -> PatternGenerator {
         let words = origin.words(run);
         let mut buffer = Buffer::zeroed(record);
@@ -105,12 +105,12 @@ impl PatternGenerator {
         }
     }
 
-    /// From now on it writes something else.
+    /// The next records are of another origin.
     pub fn turn_to(&mut self, origin: Origin) {
         self.words = origin.words(self.run);
     }
 
-    /// What belongs at the offset.
+    /// The record at the offset.
     pub fn record(&mut self, offset: u64, length: usize) -> &[u8] {
         let bytes = &mut self.buffer[..length];
         match self.checked {
@@ -124,7 +124,7 @@ impl PatternGenerator {
 /// Compares what was read with what was written by a checked [`PatternGenerator`].
 pub struct PatternChecker {
     run: u64,
-    /// Who else may have written something: for saying whose a wrong word is.
+    /// Other origins that wrong words may be of: an error names the one that matches.
     others: Vec<Origin>,
     expected: Vec<u8>,
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// What a terminal, a batch system or mpirun sends to end a job.
+/// The signals with which a terminal, a batch system or mpirun ends a job.
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 fn ending() -> libc::sigset_t {

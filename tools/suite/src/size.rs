@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Bytes in one MB of every report: the source counts 1024 × 1024.
 pub const MB: f64 = 1024.0 * 1024.0;
 
-/// Of one call: Linux moves at most 2 GiB in one, and whoever makes it has memory of this size.
+/// Largest size of one call: Linux moves at most 2 GiB in one, and the caller has memory of this size.
 pub const CALL_MAX: u64 = 1 << 30;
 
 /// A number of bytes, written as digits and K, M or G for 1024, 1024² or 1024³.

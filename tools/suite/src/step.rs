@@ -14,7 +14,7 @@ use crate::size::MB;
 use crate::stop_flag::StopFlag;
 use crate::threads;
 
-/// What a worker says of its work.
+/// The work of one worker in a step.
 #[derive(Default)]
 pub struct Work {
     pub bytes: u64,
@@ -95,8 +95,8 @@ pub fn workers_here(procs: &Procs, workers: usize) -> impl Iterator<Item = usize
     (procs.rank()..workers).step_by(procs.size())
 }
 
-/// A step of so many workers: its result, in process 0. What a worker needs to be ready is not timed, and nobody starts
-/// before all are. A worker that hears of another's trouble, by [`StopFlag::check`] or [`crate::latency::Laps::lap`], ends at once.
+/// A step of so many workers: its result, in process 0. `ready` is not timed, and no worker starts
+/// before all are ready. A worker that learns of another's failure, by [`StopFlag::check`] or [`crate::latency::Laps::lap`], ends at once.
 pub fn run<T>(
     procs: &mut Procs,
     workers: usize,
@@ -127,7 +127,7 @@ pub fn run<T>(
     }))
 }
 
-/// What process 0 is told of a worker.
+/// The message to process 0 about a worker.
 #[derive(Clone, Serialize, Deserialize)]
 struct WorkerMessage {
     worker: usize,

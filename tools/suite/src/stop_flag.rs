@@ -1,17 +1,16 @@
-//! Whether the workers of a run shall stop, since one of them has met trouble: nobody writes on for minutes into a report that
-//! will not be.
+//! Stops the workers of a run when one of them fails: the others would work on for minutes for a report that is not written.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{SuiteError, SuiteResult};
 
-/// Looked at after each operation, which costs as much as reading a byte that nobody writes.
+/// Read after each operation, which costs as much as reading a byte that no other thread writes.
 #[derive(Default)]
 pub struct StopFlag(AtomicBool);
 
 impl StopFlag {
     pub fn raise(&self) {
-        // Nothing else is told by it: what was the trouble comes with the workers' own outcomes.
+        // Relaxed: no other data depend on the flag, and the error itself comes with the worker's result.
         self.0.store(true, Ordering::Relaxed);
     }
 

@@ -1,5 +1,5 @@
 //! The workers of one process in step with those of all others: they get ready, start at once, and stop soon after one of any
-//! process has met trouble.
+//! process has failed.
 
 use std::convert::Infallible;
 use std::sync::Barrier;
@@ -14,10 +14,10 @@ use crate::error::{SuiteError, SuiteResult, first_cause};
 use crate::procs::Procs;
 use crate::stop_flag::StopFlag;
 
-/// How often a process looks whether another has met trouble. Rarely enough not to be felt beside the work.
+/// How often a process looks whether another has failed. Rarely enough not to be felt beside the work.
 const LISTEN: Duration = Duration::from_millis(100);
 
-/// What the workers of this process did.
+/// The results of this process's workers.
 pub struct StepDone<D> {
     /// By worker, with the seconds that each needed.
     pub done: Vec<(usize, D, f64)>,
@@ -29,8 +29,8 @@ pub struct StepDone<D> {
     pub elapsed: f64,
 }
 
-/// Work of so many threads, in step. What a worker needs to be ready is not timed, and nobody starts before all are. If one
-/// meets trouble anywhere, all end with it.
+/// Work of so many threads, in step. `ready` is not timed, and no worker starts before all are ready. If a worker of
+/// any process fails, all stop.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub fn run_step<T, D: Send>(
     procs.agree(mine?)
 }
 
-/// What each process does by itself, untimed: preparing, checking. If one meets trouble, all end with it.
+/// Untimed work that each process does by itself: preparing, checking. If one fails, all stop.
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ fn panicked() -> SuiteError {
 struct ThreadGuard<'a> {
     halt: &'a StopFlag,
     well: bool,
-    /// Whoever waits learns that it is gone.
+    /// Dropped with the thread: the receiver learns that it has ended.
     _working: Sender<Infallible>,
 }
 
@@ -144,7 +144,7 @@ impl Drop for ThreadGuard<'_> {
     }
 }
 
-/// Until all threads of this process have ended: tells other processes of trouble here, and threads here of trouble there.
+/// Until all threads of this process have ended: tells other processes of a failure here, and the threads of one there.
 fn attend(procs: &mut Procs, halt: &StopFlag, ended: &Receiver<Infallible>) -> SuiteResult<()> {
     let (mut told, mut heard) = (false, Ok(()));
     loop {
@@ -201,7 +201,7 @@ impl StartBarrier {
         }
     }
 
-    /// Waits for the threads of this process: the trouble of one that is not ready.
+    /// Waits for the threads of this process. The error of one that is not ready.
     fn all_ready(&self) -> SuiteResult<()> {
         self.ready.wait();
         self.error.lock().take().map_or(Ok(()), Err)

@@ -17,7 +17,7 @@ use crate::procs::{Launch, Procs, begin, launch_rank};
 
 /// A program of the suite: its fields are its flags.
 pub trait Workload {
-    /// What a run measured. Process 0 has all of it.
+    /// The figures of a run. Process 0 has all of them.
     type Report: HasFigures + fmt::Display;
 
     /// How many processes to start on this host, if the flags say so.
@@ -81,7 +81,7 @@ pub fn main<W: Workload + Parser>() -> ExitCode {
     }
 }
 
-/// What this process's arguments ask for.
+/// This process's arguments.
 ///
 /// # Errors
 ///
@@ -141,7 +141,7 @@ fn measure<W: Workload>(workload: &W, procs: &mut Procs) -> SuiteResult<()> {
     workload.verdict(&report)
 }
 
-/// In all processes, after the same trouble.
+/// Called in all processes, after the same error.
 fn clean_up(error: &SuiteError, procs: &mut Procs) {
     for said in cleanup::repair() {
         eprintln!("{said}");
@@ -157,7 +157,7 @@ fn clean_up(error: &SuiteError, procs: &mut Procs) {
         }
         return;
     }
-    // What one broke is repaired before another needs it. If they cannot be reached, each does what it can.
+    // One process repairs a fault before another needs the file system. If others cannot be reached, each cleans up alone.
     let _ = procs.barrier();
     for left in cleanup::remove() {
         eprintln!("{left}");
@@ -176,7 +176,7 @@ pub fn parse_np(text: &str) -> Result<usize, String> {
     }
 }
 
-/// What was asked for is not possible; every process says so by itself, as all were asked the same.
+/// A usage error. Every process reports it by itself, as all have the same arguments.
 ///
 /// # Errors
 ///

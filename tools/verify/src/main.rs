@@ -1,4 +1,4 @@
-//! `gupfs-verify`: `gupfs verify` without the rest, for whoever wants nothing else.
+//! `gupfs-verify`: `gupfs verify` as a program of its own.
 
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use crate::subject::{
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Mix(BTreeMap<String, u32>);
 
-/// Groups and their shares where nobody says otherwise.
+/// Groups and their default shares.
 const GROUPS: [(&str, u32); 6] = [
     ("names", 35),
     ("data", 30),
@@ -81,7 +81,7 @@ impl Mix {
     }
 }
 
-/// What a worker remembers from operation to operation.
+/// The locks and records that a worker knows from its earlier operations.
 #[derive(Debug, Default)]
 pub struct WorkerMemory {
     /// Units of each lock file that it holds: first, last.
@@ -169,7 +169,7 @@ fn range(rng: &mut Rng) -> Range {
     between_borders(rng, longest)
 }
 
-/// A range that is read: mostly long, as what one mount shows too late is soon changed again, and seen by who reads it before.
+/// A range that is read: mostly long: bytes that one mount shows too late are soon changed again, so only a read before that finds them.
 fn seen(rng: &mut Rng) -> Range {
     match rng.below(100) {
         0..35 => between_borders(rng, 8 << 10),

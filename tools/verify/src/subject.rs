@@ -1,4 +1,4 @@
-//! What operations are about, and where it lies below the directory of a round.
+//! The subjects of operations, and their paths below the directory of a round.
 //!
 //! A subject of names has two directories, `x` and `y`. Each has three *plain* slots, whose names come, go and move, and one
 //! *folder*: a directory that is made and removed, never moved, with two slots in it. (A path through a directory that moves is
@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What an operation is about. Operations on different subjects never conflict.
+/// The subject of an operation. Operations on different subjects never conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Subject {
     /// Two directories with a dozen names (slots, see above).
@@ -93,7 +93,7 @@ pub const MAPPED_SIZE: u64 = 64 << 10;
 /// A record of a log.
 pub const LOG_RECORD: u64 = 64;
 
-/// What every round has. Few of each: contention is the point.
+/// The subjects of every round. Few of each: contention is the point.
 pub fn subjects() -> Vec<Subject> {
     let mut all: Vec<Subject> = (0..3).map(Subject::Names).collect();
     all.extend((0..3).map(Subject::Data));
@@ -129,7 +129,7 @@ pub const BORDERS: [u64; 20] = [
     (1 << 20) + 8192,
 ];
 
-/// What a closing look reads of a file of bytes.
+/// The range that the last read of a round covers in a file of bytes.
 pub const WHOLE: Range = Range {
     from: 0,
     to: BORDERS[BORDERS.len() - 1],

@@ -55,7 +55,7 @@ impl RequestKind {
     }
 }
 
-/// What one program does, again and again.
+/// The requests that one program repeats.
 pub struct RequestLoop {
     kind: RequestKind,
     dir: PathBuf,

@@ -67,7 +67,7 @@ impl ProgramCommand {
     }
 }
 
-/// What all programs of one turn did.
+/// The requests of all programs of one turn.
 pub struct ProgramResult {
     pub requests: u64,
     pub per_second: f64,
@@ -178,7 +178,7 @@ impl RunningProgram {
 
 impl Drop for RunningProgram {
     fn drop(&mut self) {
-        // After an error. Nobody waits for it: one that hangs in the mount ends when the server has.
+        // After an error. It is not waited for: a program that hangs in the mount ends when the server has.
         let _ = self.child.kill();
     }
 }

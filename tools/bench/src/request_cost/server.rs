@@ -127,7 +127,7 @@ impl RunningServer {
         &self.mount
     }
 
-    /// What the server has used of processors so far.
+    /// The CPU time that the server has used so far.
     pub fn cpu_usage(&self) -> Result<CpuUsage> {
         let mut all = CpuUsage::default();
         for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {

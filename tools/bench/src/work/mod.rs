@@ -13,7 +13,7 @@ use crate::work_directory::WorkDirectory;
 use anyhow::Result;
 use std::path::Path;
 
-/// What every workload needs.
+/// The arguments of every workload.
 pub struct Bench<'a> {
     pub gupfs: &'a Path,
     pub nullfs: &'a Path,

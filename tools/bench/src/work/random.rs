@@ -23,7 +23,7 @@ const READS: u64 = 2000;
 const SIZES: [u64; 2] = [4 << 10, 64 << 10];
 const READERS: [u64; 2] = [1, 4];
 
-/// What is read at a time, by how many, and how fast.
+/// Bytes of a read, number of readers, and their rate.
 type Figure = (u64, u64, Figures);
 
 struct MeasuredSide {

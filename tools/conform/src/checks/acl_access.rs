@@ -9,7 +9,7 @@ pub fn checks() -> Vec<Check> {
     checks
 }
 
-/// Who asks, the list of a file of Bob's and group BOB, and what Alice (with the group in the last column, if any) may.
+/// The caller, the list of a file of Bob's and group BOB, and what Alice (with the group in the last column, if any) may.
 const DECISIONS: &[(&str, &str, &str, Option<u32>)] = &[
     (
         "a-named-user-gets-their-entry",

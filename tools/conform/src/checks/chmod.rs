@@ -1,4 +1,4 @@
-//! chmod(2), chown(2): who may, what is cleared.
+//! chmod(2), chown(2): permissions, and the bits that they clear.
 
 use crate::prelude::*;
 

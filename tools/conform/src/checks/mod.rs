@@ -2,7 +2,7 @@
 //!
 //! Owns   what the standard says, and the shortest program that tells whether it holds.
 //! Never  depends on another check, on the order of running, or on a file system's name (a limit that only its type
-//!        can tell is asked of the room).
+//!        can tell is asked of the test directory).
 //! Enter  at [`all`].
 
 mod access;

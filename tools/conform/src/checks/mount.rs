@@ -1,4 +1,4 @@
-//! What mounts forbid, tried in a mount table of the check's own: read-only, mount points, borders; and inotify.
+//! Mounts, in a mount table of the check's own: read-only, mount points, borders; and inotify.
 
 use crate::prelude::*;
 

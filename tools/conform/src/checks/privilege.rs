@@ -8,7 +8,7 @@ pub fn checks() -> Vec<Check> {
     checks
 }
 
-/// A change by somebody without privileges, of a file that everybody may write to.
+/// A change by a user without privileges, of a file that all users may write to.
 type Change = (&'static str, fn() -> Outcome);
 
 const CHANGES: &[Change] = &[
@@ -45,7 +45,7 @@ fn clearing() -> Vec<Check> {
             move |_| {
                 file("source", b"abc")?;
                 file_of(BOB, "f", b"program", 0o6777)?;
-                // What a kernel remembers of this look must go, too.
+                // The kernel must forget this look, too.
                 same_mode(stat("f")?.permissions(), 0o6777)?;
                 as_alice(change)?;
                 same_mode(stat("f")?.permissions(), 0o777)
@@ -210,7 +210,7 @@ fn inheriting() -> Vec<Check> {
                     chown("d", BOB, OTHER_GROUP)?;
                     chmod("d", 0o2777)?;
                     as_alice(|| match kind {
-                        // Not by way of chmod, which would take the bit away from who is no member.
+                        // Not by chmod, which would clear the bit for a user who is no member of the group.
                         Kind::Dir => Ok(mkdir("d/x", 0o755)?),
                         _ => kind.make("d/x"),
                     })?;

@@ -1,4 +1,4 @@
-//! What must hold when several do it at once: one winner, no loss, no mixture.
+//! Promises for several callers at once: one winner, no loss, no mixture.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -12,7 +12,7 @@ pub fn checks() -> Vec<Check> {
 
 const THREADS: usize = 8;
 
-/// Run `work` in eight threads at once; the first trouble is the answer.
+/// Run `work` in eight threads at once; the first failure is the answer.
 #[track_caller]
 pub(super) fn together(work: impl Fn(usize) -> Outcome + Sync) -> Outcome {
     std::thread::scope(|scope| {

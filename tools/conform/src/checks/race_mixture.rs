@@ -1,4 +1,4 @@
-//! What several see of each other meanwhile: the old or the new, never a mixture.
+//! Concurrent readers see the old bytes or the new, never a mixture.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

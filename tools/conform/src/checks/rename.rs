@@ -9,7 +9,7 @@ pub fn checks() -> Vec<Check> {
     checks
 }
 
-/// What may replace what: each kind of source on each kind of target.
+/// Replacing: each kind of source on each kind of target.
 fn replacing() -> Vec<Check> {
     let mut checks = Vec::new();
     for source in Kind::ALL {

@@ -9,7 +9,7 @@ pub fn checks() -> Vec<Check> {
 }
 
 fn sticky() -> Vec<Check> {
-    /// A sticky directory of root's, open to everybody, with Bob's file and directory.
+    /// A sticky directory of root's, writable by all users, with Bob's file and directory.
     fn shared() -> Outcome {
         dir_with_mode("d", 0o1777)?;
         file_of(BOB, "d/f", b"bob's", 0o666)?;

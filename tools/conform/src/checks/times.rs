@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 
-/// What a call must do to a time.
+/// The effect of a call on a time.
 #[derive(Clone, Copy, PartialEq)]
 enum Mark {
     Sets,

@@ -38,7 +38,7 @@ fn agreeing() -> Vec<Check> {
     )]
 }
 
-/// What a mount says about access times; `false` means reads never mark them.
+/// Whether reads mark access times, as the mount says.
 fn marks_reads() -> Outcome<bool> {
     Ok(statvfs(".")?.f_flag & libc::ST_NOATIME == 0)
 }

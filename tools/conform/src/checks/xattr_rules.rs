@@ -1,4 +1,4 @@
-//! Extended attributes: which names there are, who may use them, what each name space does.
+//! Extended attributes: names, permissions, and the rules of each name space.
 
 use super::xattr::{NONE, listxattr_user, set};
 use crate::prelude::*;

@@ -19,13 +19,13 @@ impl Time {
         Time { sec, nsec }
     }
 
-    /// What utimensat takes for "the current time".
+    /// utimensat's value for "the current time".
     pub const NOW: Time = Time::new(0, UTIME_NOW);
-    /// What utimensat takes for "leave it".
+    /// utimensat's value for "leave it".
     pub const OMIT: Time = Time::new(0, UTIME_OMIT);
 }
 
-/// What stat tells.
+/// The result of stat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     pub dev: u64,
@@ -155,7 +155,7 @@ pub fn fchmod(fd: impl AsRawFd, mode: u32) -> Answer {
     done("fchmod", unsafe { libc::fchmod(fd.as_raw_fd(), mode) })
 }
 
-/// What chown takes for "leave it".
+/// chown's value for "leave it".
 pub const KEEP: u32 = u32::MAX;
 
 pub fn fchownat(

@@ -99,7 +99,7 @@ pub fn dup(fd: impl AsRawFd) -> Answer<Fd> {
 
 /// close(2) of a bare number, to see it refused.
 pub fn close_number(fd: i32) -> Answer {
-    // SAFETY: closing a number that nobody owns harms nobody; the suite passes only such numbers.
+    // SAFETY: no object owns the number; the suite passes only such numbers.
     done("close", unsafe { libc::close(fd) })
 }
 

@@ -31,7 +31,7 @@ pub const WHOLE: Range = Range {
     whence: libc::SEEK_SET,
 };
 
-/// Who is in the way, as F_GETLK tells it.
+/// The holder of a conflicting lock, as F_GETLK tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub kind: i32,
@@ -98,7 +98,7 @@ fn ask(
     Ok((holder.kind != F_UNLCK).then_some(holder))
 }
 
-/// F_GETLK: who would refuse this lock.
+/// F_GETLK: the holder that excludes this lock.
 pub fn lock_in_the_way(fd: impl AsRawFd, kind: i32, range: Range) -> Answer<Option<Holder>> {
     ask("fcntl F_GETLK", libc::F_GETLK, fd, kind, range)
 }

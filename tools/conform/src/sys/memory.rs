@@ -96,7 +96,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: ours, and nobody holds a pointer into it after this.
+        // SAFETY: ours, and no pointer into it remains after this.
         unsafe { libc::munmap(self.at.cast(), self.length) };
     }
 }

@@ -55,7 +55,7 @@ impl Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is ours and nobody uses it after this.
+        // SAFETY: the descriptor is ours and no code uses it after this.
         unsafe { libc::close(self.0) };
     }
 }

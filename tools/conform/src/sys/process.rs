@@ -1,4 +1,4 @@
-//! What belongs to a thread or process: credentials, umask, private file tables and mounts, forks, signals, sockets.
+//! Properties of a thread or process: credentials, umask, private file tables and mounts, forks, signals, sockets.
 
 use std::os::fd::AsRawFd;
 use std::time::Duration;

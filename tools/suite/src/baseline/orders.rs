@@ -1,4 +1,4 @@
-//! What workers are asked, and what they answer: a line of JSON each.
+//! Orders to workers, and their answers: a line of JSON each.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -46,7 +46,7 @@ pub enum Answer {
     Failed(SuiteError),
 }
 
-/// Connections between two hosts. Whoever knows the key belongs to it.
+/// Connections between two hosts. A connection that begins with the key belongs to the link.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Link {
     pub number: usize,

@@ -29,7 +29,7 @@ impl Repeated {
         self.0.push(rate);
     }
 
-    /// What all give together that were measured as often, each time.
+    /// The sums of all that were measured equally often, by repetition.
     pub fn sum<'a>(all: impl IntoIterator<Item = &'a Repeated>) -> Repeated {
         let mut sums: Vec<f64> = Vec::new();
         for repeated in all {

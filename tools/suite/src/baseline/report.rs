@@ -1,4 +1,4 @@
-//! What a person reads: each layer's table, then the verdict.
+//! The report of baseline: each layer's table, then the verdict.
 
 use std::fmt;
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::results::milestone::{self, Verdict};
 use crate::results::{Direction, Layer};
 
-/// What the layers below can do, in MB/s, as far as it was measured.
+/// The rates of the layers below, in MB/s, as far as they were measured.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Ceilings {
     pub disk_write: Option<f64>,

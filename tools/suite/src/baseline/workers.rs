@@ -24,7 +24,7 @@ const KILLED: Duration = Duration::from_secs(10);
 
 /// How workers are reached.
 pub struct WorkerCommands {
-    /// What starts a worker here.
+    /// The command that starts a worker on this host.
     pub worker: Vec<OsString>,
     /// A shell's line that starts one on `{host}`.
     pub through: String,

@@ -1,4 +1,4 @@
-//! The directory of a lab, which stands for the lab: whoever lives holds its lock.
+//! The directory of a lab, which stands for the lab: the process of a living lab holds its lock.
 
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ pub struct LabDirectory {
     _lock: File,
 }
 
-/// Nobody makes or looks for labs meanwhile.
+/// No other process makes or looks for labs while the lock is held.
 fn alone() -> SuiteResult<File> {
     let labs = Path::new(LABS);
     let made = DirBuilder::new().recursive(true).mode(0o755).create(labs);

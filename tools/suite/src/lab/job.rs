@@ -65,7 +65,7 @@ impl StopSignal {
 
 /// A process that is ended, with its group, when it is dropped.
 pub struct LabProcess {
-    /// What a user calls it.
+    /// Its name in messages.
     pub name: String,
     child: Child,
     /// It leads a group of its own.
@@ -81,7 +81,7 @@ impl LabProcess {
         said: Option<&File>,
     ) -> SuiteResult<LabProcess> {
         signals::unblock_in(&mut command);
-        // Who is not in the group in the foreground may not read from the terminal.
+        // A process outside the group in the foreground may not read from the terminal.
         let leads = said.is_some() || !std::io::stdin().is_terminal();
         if leads {
             command.process_group(0);
@@ -115,7 +115,7 @@ impl LabProcess {
         Ok(self.ended)
     }
 
-    /// Whether somebody in its network, which must be the one that the file stands for, takes connections at the port.
+    /// Whether a process in its network, which must be the one that the file stands for, listens at the port.
     pub fn listens(&self, port: u16, network: &Path) -> bool {
         let pid = self.child.id();
         // It begins in the lab's own network, and enters its host's.

@@ -14,7 +14,7 @@ use crate::error::{SuiteError, SuiteResult};
 /// Where `ip netns` keeps names of namespaces.
 const NAMES: &str = "/run/netns";
 
-/// What a link carries in each direction.
+/// The rate of a link in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Rate {
@@ -73,7 +73,7 @@ pub fn namespace(lab: &str, host: &str) -> String {
     format!("{lab}-{host}")
 }
 
-/// What tells the namespace that a file stands for from all others.
+/// The device and inode numbers that distinguish the namespace of a file from all others.
 pub fn identity(file: &Path) -> Option<(u64, u64)> {
     let found = std::fs::metadata(file).ok()?;
     Some((found.dev(), found.ino()))
@@ -84,7 +84,7 @@ pub fn file(namespace: &str) -> PathBuf {
     Path::new(NAMES).join(namespace)
 }
 
-/// Makes the namespaces and links of a lab. What a failure leaves, [`remove`] finds.
+/// Makes the namespaces and links of a lab. After a failure [`remove`] finds those that were made.
 pub fn make(lab: &str, hosts: &Hosts, link: Option<Rate>) -> SuiteResult<()> {
     let hub = namespace(lab, "hub");
     run("ip", &["netns", "add", &hub])?;
@@ -121,7 +121,7 @@ fn in_namespace(namespace: &str, words: &str) -> SuiteResult<()> {
     run("ip", &words)
 }
 
-/// What leaves through the device is no faster.
+/// Limits the rate at which packets leave through the device.
 fn limit(namespace: &str, device: &str, rate: Rate) -> SuiteResult<()> {
     let words = format!(
         "-n {namespace} qdisc add dev {device} root tbf rate {rate} burst {} latency 100ms",

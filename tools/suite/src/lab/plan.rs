@@ -1,4 +1,4 @@
-//! What the hosts of a lab start, as data.
+//! The commands that the hosts of a lab start, as data.
 
 use std::path::Path;
 

@@ -48,9 +48,9 @@ struct RunningLab<'a> {
     place: LabDirectory,
     hosts: &'a Hosts,
     ending: StopSignal,
-    /// What goes on running.
+    /// Processes that go on running.
     jobs: Vec<LabProcess>,
-    /// What shall be run before those are ended, and in which host.
+    /// Commands to run before those are ended, each with its host.
     stops: Vec<(Host, String)>,
 }
 
@@ -109,7 +109,7 @@ impl RunningLab<'_> {
         self.place.dir.join(&host.name)
     }
 
-    /// What every command of the lab knows.
+    /// Sets the environment that every command of the lab has.
     fn tell(&self, command: &mut Command) {
         let beside = std::env::current_exe().ok();
         let beside = beside
@@ -282,7 +282,7 @@ fn done(
     Ok(ready.then_some(()))
 }
 
-/// What should go on running does.
+/// An error if a process that should go on running has ended.
 fn all_run(jobs: &mut [LabProcess]) -> SuiteResult<()> {
     for job in jobs {
         if let Some(status) = job.ended()?

@@ -19,7 +19,7 @@ use clap::Subcommand;
 
 use crate::workload;
 
-/// What stdio takes for a file on most file systems.
+/// The buffer size of stdio for a file on most file systems.
 const STDIO: usize = 4096;
 
 /// A workload and its flags.

@@ -45,7 +45,7 @@ impl Density {
         self.0.iter().sum()
     }
 
-    /// What a file may hold.
+    /// The sizes of a bucket.
     pub fn is_sound(&self) -> bool {
         let total = self
             .0

@@ -19,7 +19,7 @@ use crate::latency::{Histogram, Laps};
 use crate::rng::{Rng, mix_all};
 use crate::stop_flag::StopFlag;
 
-/// What is done, and how often of 100 times: looking most, as on a home file system; making as often as removing.
+/// The operations, and how often of 100 times: mostly stat, as on a home file system; as many creations as removals.
 const ACTS: [(Operation, u64); 8] = [
     (Operation::Stat, 40),
     (Operation::Update, 10),
@@ -53,7 +53,7 @@ pub struct Counts {
     pub unlink: u64,
     pub mkdir: u64,
     pub rmdir: u64,
-    /// What another process had made, removed or filled meanwhile: done, and refused by the file system, as is right.
+    /// Operations that the file system refused since another process had made, removed or filled the entry meanwhile.
     pub missed: u64,
 }
 
@@ -111,7 +111,7 @@ struct CurrentDirectory {
     dir: OwnedFd,
     entries: Vec<CString>,
     directories: Vec<CString>,
-    /// What this process made since it came.
+    /// Files that this process made since it entered the directory.
     own_files: Vec<CString>,
     own_directories: Vec<CString>,
 }

@@ -1,4 +1,4 @@
-//! What is known of a real tree: densities of files and subdirectories at each level, and of sizes.
+//! The profile of a real tree: densities of files and subdirectories at each level, and of sizes.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -42,7 +42,7 @@ impl Profile {
         let mut left = vec![(top.to_path_buf(), 0)];
         while let Some((dir, level)) = left.pop() {
             let entries = match fs::read_dir(&dir) {
-                // Somebody may be working in the tree.
+                // Another program may be working in the tree.
                 Err(error) if error.kind() == ErrorKind::NotFound && level > 0 => continue,
                 Err(error) if error.kind() == ErrorKind::PermissionDenied && level > 0 => {
                     unread += 1;
@@ -99,7 +99,7 @@ impl Profile {
         fs::write(path, bytes).doing("write the profile", path)
     }
 
-    /// What is used without a scan: a made-up home directory. Wide above, narrow below; most files are of some KB.
+    /// The profile without a scan: a made-up home directory. Wide above, narrow below; most files are of some KB.
     pub fn made_up() -> Profile {
         let level = |files: &[u64], directories: &[u64]| Level {
             files: Density::of(files),

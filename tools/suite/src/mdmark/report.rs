@@ -23,7 +23,7 @@ pub struct Report {
     pub bytes: u64,
     pub tests: Vec<TestResult>,
     pub mixed: Counts,
-    /// What the statistics test counted.
+    /// The counts of the statistics test.
     pub found: Profile,
 }
 

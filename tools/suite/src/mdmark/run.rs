@@ -19,7 +19,7 @@ use crate::run_directory::RunDirectory;
 use crate::step::{self, Step, Work};
 use crate::workload::Workload;
 
-/// What a small file or a directory takes on most file systems.
+/// Bytes that a small file or a directory takes on most file systems.
 const BLOCK: u64 = 4096;
 
 impl Workload for Mdmark {

@@ -22,7 +22,7 @@ pub struct PlannedFile {
     pub bytes: u64,
 }
 
-/// What a tree may not exceed.
+/// Limits of a tree.
 #[derive(Clone, Copy)]
 pub struct Limits {
     /// Files and directories.

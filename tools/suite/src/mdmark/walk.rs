@@ -1,4 +1,4 @@
-//! What one process does to the whole tree: make it, look at it, set its times, remove it. An operation is an entry.
+//! Walks of one process over the whole tree: make it, stat it, set its times, remove it. An operation is an entry.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::pattern::{Origin, PatternChecker, PatternGenerator};
 /// One write of a file's bytes.
 const PIECE: u64 = 1 << 20;
 
-/// What a file's bytes are made of: its number in the tree.
+/// The origin of a file's bytes: its number in the tree.
 fn origin(file: u64) -> Origin {
     Origin {
         file,
@@ -24,7 +24,7 @@ fn origin(file: u64) -> Origin {
     }
 }
 
-/// What the files are written with.
+/// The generator of the files' bytes.
 pub fn generator(run: u64, checked: bool) -> PatternGenerator {
     PatternGenerator::new(run, origin(0), PIECE as usize, checked)
 }

@@ -1,4 +1,4 @@
-//! What metabench prints: batches of the test in which a directory grows, aggregate rates, each process, latencies.
+//! The report of metabench: batches of the test in which a directory grows, aggregate rates, each process, latencies.
 
 use std::fmt;
 

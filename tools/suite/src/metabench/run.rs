@@ -23,7 +23,7 @@ use crate::stop_flag::StopFlag;
 use crate::threads;
 use crate::workload::Workload;
 
-/// What a process tells process 0 of a test.
+/// The message of a process to process 0 about a test.
 #[derive(Clone, Serialize, Deserialize)]
 struct ProcessResult {
     operations: u64,

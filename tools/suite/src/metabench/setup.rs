@@ -1,4 +1,4 @@
-//! What process 0 does before a test, and after it: directories, files, the check, and cleaning up.
+//! The work of process 0 before a test and after it: directories, files, the check, and cleaning up.
 
 use std::fs;
 use std::io;
@@ -124,7 +124,7 @@ fn wrong(path: &Path, what: &str, expected: i64, found: i64) -> SuiteError {
     ))
 }
 
-/// What a process appends to each of its files.
+/// The bytes that a process appends to each of its files.
 pub fn appended(place: usize, bytes: u64) -> Vec<u8> {
     let mut data = vec![0; bytes as usize];
     Rng::new(mix_all(&[7, place as u64])).fill(&mut data);

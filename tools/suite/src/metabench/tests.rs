@@ -2,7 +2,7 @@
 
 use super::args::Metabench;
 
-/// What is done to files.
+/// The operation on each file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Create,

@@ -5,7 +5,7 @@ use super::tests::Test;
 use crate::pattern::PatternWords;
 use crate::rng::{Rng, mix_all};
 
-/// Who wrote a word: a thread of a process in a test.
+/// The writer of a word: a thread of a process in a test.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Writer {
     pub rank: usize,
@@ -28,12 +28,12 @@ pub fn words(run: u64, place: TargetFile, writer: Writer) -> PatternWords {
     PatternWords::keyed(&[run, number(place), rank as u64, thread as u64, test as u64])
 }
 
-/// Random bytes for a thread that nobody will check.
+/// Random bytes for a thread whose data the run does not check.
 pub fn fill_at_random(bytes: &mut [u8], run: u64, rank: usize, thread: usize) {
     Rng::new(mix_all(&[run, rank as u64, thread as u64])).fill(bytes);
 }
 
-/// Records that a random test visits, one after the other. The same for who writes and who checks.
+/// Records that a random test visits, one after the other. The writer and the checker compute the same.
 pub fn visits(run: u64, writer: Writer, records: u64) -> impl Iterator<Item = u64> {
     let Writer { rank, thread, test } = writer;
     let mut rng = Rng::new(mix_all(&[run, 99, rank as u64, thread as u64, test as u64]));

@@ -16,7 +16,7 @@ pub fn block(devices: &[PathBuf]) -> SuiteResult<u64> {
     Ok(largest)
 }
 
-/// Whether nobody else uses the devices, and all regions lie on them.
+/// Whether no other program uses the devices, and all regions lie on them.
 pub fn check(devices: &[PathBuf], layout: &Layout, i_know: bool) -> SuiteResult<()> {
     for (index, path) in devices.iter().enumerate() {
         if !i_know {

@@ -1,6 +1,6 @@
 //! # mptio: the aggregate I/O of threads of processes on files or devices (Appendix A.1)
 //!
-//! Owns   who works on which region; the five tests; the check of their data; the report and its summary.
+//! Owns   the region of each thread; the five tests; the check of their data; the report and its summary.
 //! Never  lets two processes' clocks be compared: each says how long it took, and process 0 how long all took.
 //! Enter  at [`Mptio`]; the arithmetic alone is [`regions`].
 

@@ -1,6 +1,6 @@
 //! Which bytes of which file or device each thread of each process works on. Nothing here touches a file.
 
-/// What is worked on: `-G`, `-P`, `-T`, or as many `-R` as there are devices.
+/// The files or devices: `-G`, `-P`, `-T`, or as many `-R` as there are devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     Global,
@@ -16,7 +16,7 @@ pub enum Amount {
     AllProcesses(u64),
 }
 
-/// What was asked for.
+/// The regions that the flags ask for.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub shape: Shape,
@@ -30,11 +30,11 @@ pub struct Request {
     pub threads_overlap: bool,
     /// `-s`.
     pub start: u64,
-    /// What records and offsets must be multiples of: the device's block, or 1.
+    /// Records and offsets are multiples of this: the device's block, or 1.
     pub block: u64,
 }
 
-/// What is done: the request, adjusted.
+/// The request, adjusted to devices and whole records.
 #[derive(Clone, Debug)]
 pub struct Layout {
     request: Request,

@@ -31,7 +31,7 @@ pub struct TestResult {
     pub latencies: Latencies,
 }
 
-/// What one process did.
+/// The result of one process.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Node {
     pub host: String,

@@ -33,7 +33,7 @@ struct Run<'a> {
     history: History,
 }
 
-/// What a process tells process 0 of a test.
+/// The message of a process to process 0 about a test.
 #[derive(Clone, Serialize, Deserialize)]
 struct ProcessResult {
     node: Node,

@@ -24,7 +24,7 @@ pub struct Mptsum {
     json: bool,
 }
 
-/// What was run, as the report says it; ordered as numbers.
+/// The configuration of a run, as the report says it; ordered as numbers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Configuration {
     processes: u64,

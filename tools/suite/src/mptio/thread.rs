@@ -31,14 +31,14 @@ pub struct Work {
     pub sync: bool,
 }
 
-/// What a thread did.
+/// The bytes that a thread moved, and how long its operations took.
 pub struct Done {
     pub bytes: u64,
     pub latencies: Histogram,
 }
 
 impl Work {
-    /// What it needs before it can start: memory for a record, with data.
+    /// Memory for a record, with data: a thread needs it before it can start.
     pub fn buffer(&self) -> Buffer {
         let mut buffer = Buffer::zeroed(self.record as usize);
         content::fill_at_random(&mut buffer, self.run, self.writer.rank, self.writer.thread);

@@ -12,7 +12,7 @@ use crate::memory::Buffer;
 use crate::pattern::{first_word, hex};
 use crate::stop_flag::StopFlag;
 
-/// What was done so far that the check must know.
+/// The tests so far: the check follows from them.
 #[derive(Clone, Default)]
 pub struct History {
     /// Tests that ran, in order.
@@ -29,14 +29,14 @@ pub struct Expected<'a> {
     pub history: &'a History,
 }
 
-/// For each record of a region: who may have written it last, as a whole and its first word.
+/// For each record of a region: the threads that may have written it last, as a whole and its first word.
 struct Record {
     whole: Vec<Writer>,
     first_word: Vec<Writer>,
 }
 
 impl Expected<'_> {
-    /// Those who worked on a region in the test that ran as number `turn`.
+    /// The threads that worked on a region in the test that ran as number `turn`.
     fn workers(&self, region: Region, turn: usize) -> Vec<Writer> {
         let layout = self.layout;
         let turns = if self.rotate { turn } else { 0 };
@@ -193,7 +193,7 @@ impl Expected<'_> {
         ))
     }
 
-    /// Whose word it is, of all who wrote anything.
+    /// The thread whose word it is, of all that wrote anything.
     fn find_writer(&self, place: TargetFile, offset: u64, word: &[u8]) -> Option<Writer> {
         // Shorter pieces could be anybody's by chance.
         if word.len() < 4 {
@@ -251,7 +251,7 @@ mod tests {
         })
     }
 
-    /// What the check of process 0's region says of a file written as it should be, and then changed.
+    /// The check's error for process 0's region of a file that was written as it should be and then changed.
     fn said(ran: &[Test], change: impl Fn(&File)) -> Result<(), String> {
         let layout = layout();
         let history = History { ran: ran.to_vec() };

@@ -1,4 +1,4 @@
-//! What a plan says, and whether it can be.
+//! The text of a plan, and its check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

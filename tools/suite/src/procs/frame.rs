@@ -18,7 +18,7 @@ pub enum Kind {
     Forget,
     /// The answer to each of the first four.
     Go,
-    /// One process has met trouble: to the hub, and from it to all others.
+    /// One process has failed: to the hub, and from it to all others.
     Alarm,
 }
 

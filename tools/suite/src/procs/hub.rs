@@ -27,7 +27,7 @@ const LAST: Duration = Duration::from_secs(2);
 struct Process {
     child: Child,
     socket: UnixStream,
-    /// What it called, until all have.
+    /// Its call, until all processes have called.
     called: Option<(Kind, Vec<u8>)>,
 }
 
@@ -98,7 +98,7 @@ impl Hub {
         }
     }
 
-    /// Waits until somebody calls, or is gone.
+    /// Waits until a process calls, or is gone.
     fn listen(&mut self) -> SuiteResult<()> {
         let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
         polled.extend(self.processes.iter().map(|process| {
@@ -143,7 +143,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Passes on that this process has met trouble.
+    /// Tells all other processes that this one has failed.
     fn alarm(&mut self, rank: usize) {
         for (other, process) in self.processes.iter_mut().enumerate() {
             if other != rank {

@@ -11,7 +11,7 @@ pub enum Launch {
     Ended(u8),
 }
 
-/// What MPI's starters leave in the environment: how many processes, and which this is.
+/// The variables that MPI's starters set: the number of processes, and the rank of this one.
 const MPI: [(&str, &str); 4] = [
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
     ("PMI_SIZE", "PMI_RANK"),

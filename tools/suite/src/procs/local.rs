@@ -33,7 +33,7 @@ pub fn join(place: &str) -> SuiteResult<Procs> {
             "{PLACE}={place} is for processes that this program starts itself; unset it"
         )));
     };
-    // If the one that started us is killed, nobody else would tell us.
+    // If the hub is killed, no other process tells us.
     set_parent_process_death_signal(Some(Signal::TERM)).map_err(|error| lost(error.into()))?;
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(lost)?;
     let hub = UnixStream::from(socket);
@@ -54,7 +54,7 @@ impl Local {
         loop {
             match frame::receive(&mut self.hub).map_err(lost)? {
                 (Kind::Go, bytes) => return Ok(bytes),
-                // Who waits for the others has nothing left to stop, and hears in the end what it was.
+                // A process that waits for the others has no work to stop, and gets the error in the end.
                 (Kind::Alarm, _) => {}
                 (other, _) => unreachable!("the hub answers Go, and not {other:?}"),
             }

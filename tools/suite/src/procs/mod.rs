@@ -25,17 +25,17 @@ pub use launch::{Launch, begin, launch_rank};
 trait Transport {
     fn rank(&self) -> usize;
     fn size(&self) -> usize;
-    /// Nobody returns before all have called.
+    /// Returns once all processes have called.
     fn barrier(&mut self) -> SuiteResult<()>;
     /// Everybody gets what process 0 gave.
     fn broadcast(&mut self, bytes: Vec<u8>) -> SuiteResult<Vec<u8>>;
     /// Process 0 gets what each gave, by rank.
     fn gather(&mut self, bytes: Vec<u8>) -> SuiteResult<Option<Vec<Vec<u8>>>>;
-    /// Tells all others that this process has met trouble in the middle of its work. After that the run ends everywhere.
+    /// Tells all others that this process has failed in the middle of its work. After that the run ends everywhere.
     fn alarm(&mut self) -> SuiteResult<()>;
     /// Whether another process has told so. Does not wait.
     fn alarmed(&mut self) -> SuiteResult<bool>;
-    /// Whoever outlives this process shall remove the path.
+    /// The processes that outlive this one shall remove the path.
     fn remember(&mut self, path: &Path) -> SuiteResult<()>;
     /// Nothing is left to be removed.
     fn forget(&mut self) -> SuiteResult<()>;
@@ -89,7 +89,7 @@ impl Procs {
         Ok(moment)
     }
 
-    /// What process 0 gave.
+    /// The value of process 0.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Procs {
         unpack(&bytes)
     }
 
-    /// What each process gave, by rank: for process 0 only.
+    /// The values of all processes, by rank: for process 0 only.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl Procs {
             .transpose()
     }
 
-    /// What each process gave, by rank, for everybody.
+    /// The values of all processes, by rank, for all processes.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl Procs {
         Ok(self.broadcast(&all)?.unwrap_or_default())
     }
 
-    /// Whether a step worked everywhere: all processes go on, or all end with the trouble of the first that had one.
+    /// Whether a step worked everywhere: all processes go on, or all end with the error of the first that failed.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Procs {
         mine
     }
 
-    /// Tells all others that this process has met trouble: see [`crate::threads`].
+    /// Tells all others that this process has failed: see [`crate::threads`].
     pub(crate) fn alarm(&mut self) -> SuiteResult<()> {
         self.transport.alarm()
     }
@@ -173,14 +173,14 @@ impl Procs {
     /// Another process of the run is gone, or does not understand this one.
     pub fn remove_on_failure(&mut self, path: &Path) -> SuiteResult<()> {
         cleanup::register(path);
-        // One voice is enough for whoever outlives all.
+        // The hub needs one message only.
         if self.is_rank_0() {
             self.transport.remember(path)?;
         }
         Ok(())
     }
 
-    /// What was made shall stay, or is gone.
+    /// Registered paths shall stay, or are gone.
     ///
     /// # Errors
     ///

@@ -14,12 +14,12 @@ use mpi::traits::Root;
 use super::{Procs, Transport};
 use crate::error::{SuiteError, SuiteResult};
 
-/// Of the only messages that are not collective: a process has met trouble.
+/// The tag of the only messages that are not collective: a process has failed.
 const ALARM: Tag = 1;
 
 struct Mpi {
     platform: SimpleCommunicator,
-    /// Whether this process has told the others of its trouble.
+    /// Whether this process has told the others that it failed.
     told: bool,
     /// How many others it has heard of theirs.
     heard: usize,
@@ -103,7 +103,7 @@ impl Transport for Mpi {
         ))
     }
 
-    // A byte is sent without waiting for the one who receives it, so that two who tell each other do not wait for ever.
+    // A byte is sent without waiting for its receiver, so that two processes that tell each other do not wait for ever.
     fn alarm(&mut self) -> SuiteResult<()> {
         self.told = true;
         for rank in (0..self.size()).filter(|rank| *rank != self.rank()) {

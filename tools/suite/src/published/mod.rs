@@ -28,7 +28,7 @@ const TEXTS: [(&str, &str); 8] = [
 pub struct Table {
     pub title: String,
     pub source: String,
-    /// What was measured, in a sentence.
+    /// A sentence about the measurement.
     pub about: String,
     pub unit: String,
     /// The variable that `at` has values of. Without one, a series has one value.

@@ -1,4 +1,4 @@
-//! What share of the ceiling was reached: of the least that network and disk can do, or of another target.
+//! The share of the ceiling that was reached: of the least that network and disk can do, or of another target.
 
 use super::charts::bars::{Group, Style, bars};
 use super::charts::{Ink, Mark};
@@ -23,7 +23,7 @@ pub struct CeilingShare<'a> {
     pub percent: Spread,
     /// MB/s, or what the other target has.
     top: f64,
-    /// What the top is of.
+    /// The layer or target that `top` is of.
     limit: String,
 }
 
@@ -117,7 +117,7 @@ pub fn parts(data: &ReportData) -> Vec<PageItem> {
     section("Share of the ceiling", intro + &tops, plots, String::new())
 }
 
-/// What the layers can do.
+/// The rates of the layers below.
 fn tops(data: &ReportData) -> HtmlTable {
     let mut rows = HtmlTable::new(["target", "layer", "write, MB/s", "read, MB/s", "measured"]);
     for target in &data.targets {

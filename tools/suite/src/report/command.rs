@@ -59,7 +59,7 @@ impl ReportCommand {
     }
 }
 
-/// Who named a file that is none named it wrongly.
+/// A file that is no result file is a usage error.
 fn read(path: &Path) -> SuiteResult<Results> {
     Results::read(path).map_err(|error| SuiteError::usage(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! What a MB/s costs, where prices are given.
+//! The cost of a MB/s, where prices are given.
 
 use super::charts::bars::{Group, Style, bars};
 use super::charts::{Ink, Mark};

@@ -1,4 +1,4 @@
-//! What a report is about.
+//! The results that a report shows.
 
 use std::collections::BTreeSet;
 

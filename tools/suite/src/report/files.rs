@@ -15,7 +15,7 @@ const PIXELS: f32 = 3.0;
 /// Fonts that look as on the page, the first that is found.
 const FONTS: [&str; 4] = ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial"];
 
-/// What was written.
+/// The files that were written.
 pub struct WrittenFiles {
     pub plots: usize,
     /// None: there is no font.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use gupfs_kit::html::escape;
 
-/// What is read as a sentence: a number stays beside its per cent sign.
+/// Text of a sentence: a number stays beside its per cent sign.
 pub fn prose(text: &str) -> String {
     escape(text).replace(" %", "\u{a0}%")
 }

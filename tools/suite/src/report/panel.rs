@@ -53,7 +53,7 @@ impl Axis {
         }
     }
 
-    /// What a reader who has not seen the plan calls it.
+    /// Its name for a reader who has not seen the plan.
     pub fn words(&self) -> String {
         let said = match self.name.as_str() {
             "np" => "processes",

@@ -14,7 +14,7 @@ pub struct Plot {
     pub table: HtmlTable,
 }
 
-/// What a section is made of.
+/// An item of a section.
 pub enum PageItem {
     Html(String),
     /// On the first page.

@@ -1,4 +1,4 @@
-//! What a director reads: a sentence or two for each target.
+//! The verdict: a sentence or two for each target.
 
 use std::fmt::Write;
 
@@ -34,7 +34,7 @@ pub fn html(data: &ReportData) -> String {
     out + "</ul>"
 }
 
-/// What is most important, and the rest.
+/// The most important sentence, and the rest.
 fn compared(data: &ReportData, target: &str) -> (String, String) {
     let first = &data.targets[0];
     let all = data.beside_first(target);

@@ -188,7 +188,7 @@ fn curve_plot(
             points: points.collect(),
         });
     }
-    // Of one value nobody says with how many processes it was reached: it is a line across.
+    // A single published value has no number of processes: it is a line across.
     for row in single(panel, tables) {
         let ink = keys.published(&row.system);
         let mark = Mark::published(row.values[0], ink);

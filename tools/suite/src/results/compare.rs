@@ -1,4 +1,4 @@
-//! What is said about two medians, in words.
+//! Comparisons of two medians, in words.
 
 use super::series::{Series, show};
 use super::spread::{RUNS_MIN, Ratio, Spread, Verdict};
@@ -150,7 +150,7 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
-/// What the reader must know of the words above.
+/// The meaning of the words above, for the reader.
 pub fn legend() -> String {
     format!(
         "The interval holds 95 % of the ratios that one gets when the runs are drawn again. Within the noise: it holds 1. With \

@@ -14,7 +14,7 @@ use crate::plan::{Plan, SweepValues};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Line {
-    /// What follows was measured by this plan on this machine.
+    /// The lines below were measured by this plan on this machine.
     Plan(Box<Header>),
     Run(FinishedRun),
     Failed(Failed),
@@ -42,7 +42,7 @@ pub struct Machine {
     pub memory_mb: u64,
 }
 
-/// What lies under a target's directory.
+/// The mount that a target's directory is in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetMount {
     pub file_system: String,
@@ -92,7 +92,7 @@ pub struct Failed {
     pub why: String,
 }
 
-/// What a layer below the file system can do, in MB/s.
+/// The rate of a layer below the file system, in MB/s.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ceiling {
     pub target: String,
@@ -123,7 +123,7 @@ impl Line {
     }
 }
 
-/// What a result file holds, in order.
+/// The content of a result file, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     pub headers: Vec<Header>,

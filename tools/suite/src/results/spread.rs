@@ -53,7 +53,7 @@ pub struct Ratio {
     runs: usize,
 }
 
-/// What a ratio says.
+/// The meaning of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     More,

@@ -1,4 +1,4 @@
-//! What lies in memory when a run begins.
+//! The kernel's caches and the free memory when a run begins.
 
 use std::hint::black_box;
 

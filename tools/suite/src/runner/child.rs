@@ -39,7 +39,7 @@ pub enum ProgramEnd {
     Interrupted,
 }
 
-/// What a program leaves running.
+/// Processes that a program leaves running.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Background {
     Ends,

@@ -1,4 +1,4 @@
-//! What the runs ran on.
+//! The machine and the mounts of the runs.
 
 use std::path::Path;
 

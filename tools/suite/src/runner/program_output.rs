@@ -1,4 +1,4 @@
-//! What a program leaves: its report, and what it printed.
+//! The output of a program: its report, and the text that it printed.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

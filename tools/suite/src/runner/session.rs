@@ -26,7 +26,7 @@ const COMMAND_TIME: Duration = Duration::from_secs(600);
 /// So many times as much memory is touched before the first run as before each.
 const TOUCHED_FIRST: u64 = 4;
 
-/// What a session leaves: all results of its file, and why it is not complete.
+/// The end of a session: all results of its file, and why it is not complete.
 pub struct SessionEnd {
     pub results: Results,
     pub error: Option<SuiteError>,
@@ -48,7 +48,7 @@ struct Session<'a> {
 ///
 /// # Errors
 ///
-/// No scratch directory can be made. What else goes wrong is in [`SessionEnd`].
+/// No scratch directory can be made. All other errors are in [`SessionEnd`].
 pub fn run(
     plan: &Plan,
     programs: &[Vec<OsString>],
@@ -82,7 +82,7 @@ pub fn run(
     })
 }
 
-/// What is not yet in the results; a warm-up for each setting and target that has runs left.
+/// The jobs that are not yet in the results; a warm-up for each setting and target that has runs left.
 fn left(plan: &Plan, results: &Results) -> Vec<Job> {
     let same = |job: &Job, run: &FinishedRun| {
         run.workload == plan.workloads[job.workload].name
@@ -271,7 +271,7 @@ impl Session<'_> {
         }
     }
 
-    /// What came of it; an error ends the session.
+    /// The run, or why it failed; an error ends the session.
     fn measure(
         &mut self,
         job: &Job,

@@ -1,4 +1,4 @@
-//! Close-to-open, the weaker contract: who opens a file sees at least what was written by those who had closed it before.
+//! Close-to-open, the weaker contract: a program that opens a file sees at least the bytes of the writers that had closed it before.
 //!
 //! Bytes: a read must not show what was overwritten by a write that was closed before the file was opened, or that the same
 //! worker made itself. A write may take effect as late as its close, so what it is overwritten by must have begun after that; or be

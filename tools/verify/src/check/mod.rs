@@ -1,7 +1,7 @@
 //! # check: can this history have happened?
 //!
 //! Owns   the models, the search, how a history is taken apart, how a finding is made small. Pure: a history in, a judgement out.
-//! Never  reads a clock, touches a file, knows who made the history; guesses.
+//! Never  reads a clock, touches a file, knows where a history is from; guesses.
 //! Enter  at [`judge`].
 //!
 //! A history is taken apart into *parts* that are judged alone: projections on a smaller state (docs/verify.md). A part that
@@ -40,17 +40,17 @@ pub enum Model {
 /// Why a history cannot have happened.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Finding {
-    /// What it is about: "bytes at 4096 of data1".
+    /// Its subject: "bytes at 4096 of data1".
     pub about: String,
     /// The record that no order explains, by its index in the history.
     pub fails: usize,
     /// The fewest records found that cannot have happened together, in order of their begin.
     pub records: Vec<usize>,
-    /// What was there before the first of them, where that matters.
+    /// The state before the first of them, where that matters.
     pub before: String,
 }
 
-/// What was found in a history.
+/// The findings in a history.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
     pub findings: Vec<Finding>,

@@ -3,8 +3,8 @@
 //! Begins and ends are visited as time goes. Held is every *configuration* that may be: a state of the model, and which of the
 //! operations that have begun and not ended have taken effect in it. An operation must have taken effect when it ends; only
 //! then are those tried that are open, and only those that could matter to it (their masks meet, also through others).
-//! Effects that nobody needed yet are put off, which loses nothing: whatever they allow they allow later too. A read that fits is
-//! taken at once, as it changes nothing. What has no end stays open for ever and is never forced.
+//! Effects that no act needed yet are put off, which loses nothing: whatever they allow they allow later too. A read that fits is
+//! taken at once, as it changes nothing. An act without an end stays open for ever and is never forced.
 //!
 //! The answer is exact, unless the bound is reached: then it is `Undecided`, and never a guess.
 
@@ -29,7 +29,7 @@ pub trait Spec {
     fn worth_showing(&self) -> usize {
         12
     }
-    /// What is known from these acts alone, for a model that knows something from all of them. None: it does not.
+    /// The model with the knowledge of these acts alone, for a model that knows something from all acts. None: it does not.
     fn known_by<'a>(&self, _acts: impl Iterator<Item = &'a Self::Act>) -> Option<Self>
     where
         Self: Sized,

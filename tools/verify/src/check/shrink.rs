@@ -1,18 +1,18 @@
 //! Making a finding small.
 //!
 //! A read may be left out: what cannot happen without it cannot happen with it. A change may not, or reads of it would look
-//! invented: it is made *optional* instead, happening any time or never, which only allows more. What still cannot happen
-//! then proves the finding without it. (A value that nobody sees any more is left out of a register altogether.)
+//! invented: it is made *optional* instead, happening any time or never, which only allows more. If the rest still cannot
+//! happen, that proves the finding without it. (A value that no read sees any more is left out of a register altogether.)
 
 use super::search::{Bound, SearchResult, Spec, Timed, quiet_moments, search, search_counting};
 
-/// What is tried for one smaller history. Beyond it the smaller one is not taken.
+/// The bound of the search of one smaller history. Beyond it the smaller one is not taken.
 const TRY: Bound = Bound {
     configurations: 2_000,
     total: 10_000,
 };
 
-/// What all tries together may cost, in configurations and acts: a second or two.
+/// The cost of all searches together, in configurations and acts: a second or two.
 const COST_MAX: usize = 1_000_000;
 
 pub struct Shrunk<S: Spec> {
@@ -138,7 +138,7 @@ where
                 .needless(&write.act, acts.iter().map(|act| &act.act))
         });
         let all: Vec<_> = acts.iter().chain(&optional).cloned().collect();
-        // What only those told that are gone would be a contradiction that nobody sees.
+        // Knowledge from acts that are gone would make a contradiction that the remaining acts do not show.
         let known = self.spec.known_by(all.iter().map(|act| &act.act));
         let spec = known.as_ref().unwrap_or(self.spec);
         let (found, visited) = search_counting(spec, self.initial.clone(), &all, TRY);

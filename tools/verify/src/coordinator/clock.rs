@@ -25,7 +25,7 @@ pub fn offset(asked: &[ClockSample]) -> ClockOffset {
     }
 }
 
-/// What held for a round that began with one offset and ended with the other. What the clocks drifted apart counts as
+/// The offset for a round that began with one offset and ended with the other. The drift between them counts as
 /// uncertain.
 pub fn during(before: ClockOffset, after: ClockOffset) -> ClockOffset {
     ClockOffset {

@@ -17,7 +17,7 @@ const END_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a worker that was killed is waited for: one in a call that hangs does not end.
 const KILL_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What comes in over a line, and when.
+/// A message over a connection.
 pub enum Message {
     Report(Report),
     /// It has ended, or cannot be understood.

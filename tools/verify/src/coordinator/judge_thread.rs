@@ -68,7 +68,7 @@ impl JudgeThread {
         self.verdicts.try_recv().ok()
     }
 
-    /// All verdicts that are still to come, and whether those are all: rounds that nobody judged agree with nothing.
+    /// All verdicts that are still to come, and whether those are all: a round that was not judged is no agreement.
     pub fn rest(self) -> (Vec<JudgedRound>, RunResult<()>) {
         drop(self.rounds);
         let rest = self.verdicts.iter().collect();

@@ -1,6 +1,6 @@
 //! # lead: the run as a whole
 //!
-//! Owns   the workers' processes and lines, rounds, deadlines, clocks of other hosts, the replay of what was found.
+//! Owns   the workers' processes and connections, rounds, deadlines, clocks of other hosts, the replay of what was found.
 //! Never  does an operation on the file system itself, judges a history.
 //! Enter  at [`run`].
 
@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::check::Model;
 use crate::mix::Mix;
 
-/// What a run is told.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub sites: Vec<MountAddress>,
@@ -41,7 +41,7 @@ pub struct Settings {
     pub rate: u32,
     /// After which an operation hangs.
     pub deadline: Duration,
-    /// A command that is run once in every round, to make trouble.
+    /// A command that is run once in every round, to cause faults.
     pub faults: Option<String>,
     pub progress: bool,
 }

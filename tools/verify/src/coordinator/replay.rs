@@ -16,7 +16,7 @@ const WITH_MORE: u32 = 3;
 /// Records of the same thing that are played with the small history when it alone does not fail again.
 const MORE: usize = 400;
 
-/// What all replays of a finding may take.
+/// The time that all replays of a finding may take.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// Rounds of replays are numbered from here.

@@ -135,7 +135,7 @@ fn hear(
         before: finding.before.clone(),
         replayed: None,
     };
-    // What no longer can be played again is found all the same.
+    // A history that cannot be played again is a finding all the same.
     found.replayed = confirm(workers, settings, &found, &judged.history).ok();
     run.found.push(found);
     Ok(())

@@ -1,4 +1,4 @@
-//! All workers: orders to them, what they did, and who hangs or is gone.
+//! All workers: orders to them, their records, and which of them hang or are gone.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct WorkerHandle {
     heard: Nanos,
 }
 
-/// What ends a worker before the run.
+/// The end of a worker before the end of the run.
 #[derive(Clone, Debug)]
 pub enum Loss {
     /// It has waited for an answer beyond the deadline.
@@ -122,7 +122,7 @@ impl Workers {
         }
     }
 
-    /// Removes the directory of the run, at its end. What stays is named, and changes no verdict.
+    /// Removes the directory of the run, at its end. A failure is printed, and changes no verdict.
     pub fn remove_directory(&mut self) {
         let Some(worker) = self.all().first().copied() else {
             return;
@@ -175,7 +175,7 @@ impl Workers {
         Ok(lost)
     }
 
-    /// What a report says; whether the order is done.
+    /// Takes in a report; whether the order is done.
     fn take(&mut self, worker: usize, report: Report) -> RunResult<bool> {
         let handle = &mut self.handles[worker];
         match report {
@@ -225,7 +225,7 @@ impl Workers {
         Some(Loss::Gone { worker, why })
     }
 
-    /// What all have done since, on our clock.
+    /// The records of all workers since the last call, on our clock.
     pub fn collect(&mut self) -> RunResult<Vec<Record>> {
         let before: Vec<ClockOffset> = self.handles.iter().map(|handle| handle.offset).collect();
         self.measure()?;

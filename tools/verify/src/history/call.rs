@@ -72,7 +72,7 @@ pub enum Call {
     RemoveDir {
         at: u8,
     },
-    /// rename(2) of a file that was written elsewhere, under a name that nobody else knows.
+    /// rename(2) of a file that was written elsewhere, under a name that no other worker knows.
     Publish {
         at: u8,
         tag: u64,
@@ -150,7 +150,7 @@ pub enum Kind {
     Symlink,
 }
 
-/// What an operation answered.
+/// The answer of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// Nothing yet, or never.
@@ -161,7 +161,7 @@ pub enum Answer {
     File {
         inode: u64,
         generation: u32,
-        /// Who wrote its bytes; 0 when there are none, [`super::tag::BAD`] when nobody did. Not said by `Create`.
+        /// The tag of its bytes' writer; 0 when there are none, [`super::tag::BAD`] when no worker wrote them. Not known by `Create`.
         tag: u64,
     },
     /// `Look`. `tag` is a symbolic link's target.
@@ -185,7 +185,7 @@ pub enum Answer {
         slots: u32,
         stranger: bool,
     },
-    /// So many bytes, and who wrote them: runs that end at an offset, in order.
+    /// So many bytes, and the tags of their writers: runs that end at an offset, in order.
     Bytes {
         count: u64,
         runs: Vec<(u64, u64)>,

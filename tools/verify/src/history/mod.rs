@@ -49,7 +49,7 @@ impl History {
 }
 
 impl Record {
-    /// What was not answered counts as running for ever.
+    /// An operation without an answer counts as running for ever.
     pub fn end_or_never(&self) -> Nanos {
         self.end.unwrap_or(Nanos::MAX)
     }

@@ -100,7 +100,7 @@ impl Record {
         }
     }
 
-    /// What came back.
+    /// The answer, as a person reads it.
     pub fn answered(&self) -> String {
         match &self.answer {
             Answer::None => "no answer".into(),

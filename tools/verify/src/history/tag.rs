@@ -1,13 +1,13 @@
 //! Bytes that name their writer.
 //!
 //! Every aligned word of eight bytes that is written holds the tag of its write (48 bits) and a check over the offset it
-//! was written at (16 bits): a read knows of each word who wrote it, and whether it was meant to be there. A word of zeros was
+//! was written at (16 bits): a read knows the writer of each word, and whether it was meant to be there. A word of zeros was
 //! never written, or cut.
 
 /// Bytes of a word. All offsets and lengths of operations are multiples of it, so no word has two writers.
 pub const WORD: u64 = 8;
 
-/// The tag of words that nobody wrote.
+/// The tag of words that no worker wrote.
 pub const BAD: u64 = u64::MAX;
 
 /// Workers are below this, their operations in a round below 2³².
@@ -19,7 +19,7 @@ pub fn of(worker: u16, number: u32) -> u64 {
     (u64::from(worker) + 1) << 32 | u64::from(number)
 }
 
-/// Who used the tag: a worker and its operation's number.
+/// The worker that used the tag, and its operation's number.
 pub fn writer(tag: u64) -> Option<(u16, u32)> {
     let worker = (tag >> 32).checked_sub(1)?;
     (worker < u64::from(WORKERS_MAX)).then_some((worker as u16, tag as u32))
@@ -35,7 +35,7 @@ pub fn word(tag: u64, offset: u64) -> u64 {
     tag << 16 | check(offset, tag)
 }
 
-/// What a write of `from..to` with this tag consists of.
+/// The bytes of a write of `from..to` with this tag.
 pub fn fill(tag: u64, from: u64, to: u64) -> Vec<u8> {
     (from..to)
         .step_by(WORD as usize)
@@ -53,8 +53,8 @@ pub fn read_word(bytes: [u8; WORD as usize], offset: u64) -> u64 {
     }
 }
 
-/// Who wrote bytes that were read at `from`: runs of one writer, each with the offset of its end. A last word that is not
-/// whole is nobody's.
+/// The writers of bytes that were read at `from`: runs of one writer, each with the offset of its end. A last word that is not
+/// whole has no writer.
 pub fn read(bytes: &[u8], from: u64) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     let mut offset = from;

@@ -73,7 +73,7 @@ pub struct ReportedFinding {
     pub records: Vec<Record>,
     /// Which of them fails.
     pub fails: usize,
-    /// What was there before the first of them.
+    /// The state before the first of them.
     pub before: String,
     /// How many of how many replays failed again, and whether they were of these records alone.
     pub replayed: Option<Replayed>,

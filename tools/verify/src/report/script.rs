@@ -12,7 +12,7 @@ use crate::check::Model;
 
 const MARK: &str = "#: ";
 
-/// What is played again.
+/// A finding that can be played again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Script {
     pub close_to_open: bool,

@@ -5,7 +5,7 @@ use crate::history::{Answer, Call};
 use crate::subject::Subject;
 
 impl RoundDirectory {
-    /// What a call needs that is no part of it: the file that will be published.
+    /// Makes what a call needs and is no part of it: the file that will be published.
     pub fn prepare(&mut self, subject: Subject, call: &Call, number: u32) -> SysResult<()> {
         match call {
             Call::Publish { tag, .. } => self.write_unpublished(number, *tag),

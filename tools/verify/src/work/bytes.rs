@@ -170,7 +170,7 @@ impl RoundDirectory {
     }
 }
 
-/// Who wrote a record, if it is one and whole.
+/// The tag of a record's writer, if it is a whole record.
 fn record_tag(record: &[u8]) -> u64 {
     let (words, rest) = record.as_chunks::<8>();
     let tag = words

@@ -27,10 +27,10 @@ use rustix::io::Errno;
 use crate::history::Answer;
 use crate::subject::{Subject, UNPUBLISHED, subject_path};
 
-/// What came of a system call.
+/// The result of a system call.
 type SysResult<T = Answer> = Result<T, Errno>;
 
-/// A worker's place in a round: the directory, and what it has open there.
+/// The directory of a round, and the files that a worker has open there.
 pub struct RoundDirectory {
     directory: PathBuf,
     worker: u16,
@@ -38,7 +38,7 @@ pub struct RoundDirectory {
     /// Opened once: closing any descriptor of a file frees its fcntl locks.
     locks: BTreeMap<Subject, OwnedFd>,
     logs: BTreeMap<Subject, OwnedFd>,
-    /// What lies ready to be published.
+    /// The file that is ready to be published.
     unpublished: Option<(PathBuf, Answer)>,
 }
 
@@ -65,7 +65,7 @@ impl RoundDirectory {
     }
 }
 
-/// Opens a file whose name nobody touches.
+/// Opens a file whose name no operation changes.
 fn open_there(path: &Path, flags: OFlags) -> SysResult<OwnedFd> {
     open(
         path,

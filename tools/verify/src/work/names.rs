@@ -42,7 +42,7 @@ impl RoundDirectory {
         let count = pread(&fd, &mut bytes, 0)?;
         let tag = match &*tag::read(&bytes[..count], 0) {
             [] => 0,
-            // Zeros were written by nobody.
+            // No worker writes zeros.
             [(PUBLISHED, writer)] if *writer != 0 => *writer,
             _ => tag::BAD,
         };
@@ -67,7 +67,7 @@ impl RoundDirectory {
             let name = entry.map_err(|error| errno_of(&error))?.file_name();
             match subject::listed(directory).find(|(_, known)| name == known.as_str()) {
                 Some((slot, _)) => slots |= 1 << slot,
-                // What an NFS client keeps for an open file that was removed.
+                // The name under which an NFS client keeps an open file that was removed.
                 None if name.as_encoded_bytes().starts_with(b".nfs") => {}
                 None => stranger = true,
             }
@@ -154,7 +154,7 @@ impl RoundDirectory {
             return Err(Errno::NOENT);
         };
         if let Err(errno) = rename(&path, self.slot(subject, at)) {
-            // It may be there still, or not: nobody else looks at it.
+            // It may be there still, or not: no other worker looks at it.
             let _ = unlink(&path);
             return Err(errno);
         }

@@ -1,4 +1,4 @@
-//! What a worker has done and is doing, for the thread that reports it.
+//! The records of a worker, for the thread that reports them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,7 +33,7 @@ impl SharedProgress {
         reported.done.push(record);
     }
 
-    /// What was done since, and what is being done.
+    /// The records since the last call, and the operation that is running.
     pub fn take(&self) -> Progress {
         let mut reported = self.reported();
         Progress {

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::history::{Nanos, Record};
 use crate::mix::Mix;
 
-/// What a worker is told. Each is answered by [`Report::Finished`] or [`Report::Unable`].
+/// An order to a worker. Each is answered by [`Report::Finished`] or [`Report::Unable`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first: who it is, and the directory of the run on its mount.
+    /// The first order: the worker's number, and the directory of the run on its mount.
     Be {
         worker: u16,
         directory: PathBuf,

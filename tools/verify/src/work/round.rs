@@ -1,4 +1,4 @@
-//! Orders, and how they are carried out.
+//! Carrying out orders.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -146,7 +146,7 @@ impl Worker {
             }
             Order::Clean { round } => {
                 self.room = None;
-                // What stays is met again at the end of the run.
+                // A failure shows at the end of the run, when the directory of the run is removed.
                 let _ = std::fs::remove_dir_all(self.round_directory(round));
             }
             Order::RemoveDirectory => {
@@ -192,7 +192,7 @@ impl Worker {
             if since >= plan.length {
                 break;
             }
-            // Who is late joins the others.
+            // A worker that is late joins the others.
             turn = turn.max(since / plan.turn);
             let mut common = Rng::of(&[plan.seed, u64::from(plan.round), 0, turn]);
             let subject = common.weighted(&subjects);
@@ -284,7 +284,7 @@ impl Worker {
         if let Err(errno) = room.prepare(subject, &call, number) {
             return match UNABLE.contains(&errno.raw_os_error()) {
                 true => Err(format!("{} below {UNPUBLISHED}: {errno}", call.name())),
-                // What never began is no part of the history.
+                // An operation that never began is no part of the history.
                 false => Ok(()),
             };
         }

@@ -33,7 +33,7 @@ pub fn record_lock(
     }
 }
 
-/// What tells a file from a former one of the same number, or 0 where the file system does not say.
+/// The generation that distinguishes a file from a former one of the same number, or 0 where the file system does not say.
 pub fn generation(fd: impl AsFd) -> u32 {
     let mut version: libc::c_long = 0;
     // SAFETY: FS_IOC_GETVERSION writes at most a long to where it is told, which lives as long as the call.
@@ -89,7 +89,7 @@ pub fn map_write(fd: impl AsFd, from: u64, bytes: &[u8]) -> SysResult<()> {
     }?;
     for (word, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
         // SAFETY: inside the mapping, of which no reference exists. Aligned: the mapping begins at a page, `from` is a multiple
-        // of eight. A word is stored at once, so that nobody sees half of one.
+        // of eight. A word is stored at once, so that no reader sees half of one.
         unsafe {
             start
                 .cast::<u8>()

@@ -67,7 +67,7 @@ impl OneDisk {
     }
 }
 
-/// Which worker, and the how-manieth disk of it.
+/// A worker's number, and the number of one of its disks.
 type DiskSlot = (usize, usize);
 
 /// Raw disks and the same through a volume manager, all at once, in turns.

@@ -36,7 +36,7 @@ impl Coordinator<'_> {
             for (rates, (_, shape, way)) in rates.iter_mut().zip(WORKLOADS) {
                 rates.push(self.move_files(args, shape, way)?);
             }
-            // Whoever made it is first, and removes it last.
+            // The first worker made the directory, and removes it last.
             for member in self.clients(args).into_iter().rev() {
                 let limit = moving(bytes(args));
                 self.workers.ask(vec![(member, Order::Leave)], limit)?;

@@ -1,4 +1,4 @@
-//! The layers, one after another: who is told to do what, and what came of it.
+//! The coordinator's part of each layer: orders to workers, and rates from their answers.
 
 pub mod disks;
 pub mod files;
@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(60);
 /// The slowest disk or file system that is waited for, in bytes a second.
 const SLOWEST: u64 = 1 << 20;
 
-/// The workers, and who of it is where.
+/// The workers, and the host of each.
 pub struct Coordinator<'a> {
     pub workers: &'a mut Workers,
     pub accesses: &'a [Access],

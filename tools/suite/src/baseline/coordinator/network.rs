@@ -246,7 +246,7 @@ fn best(pairs: &[Pair], loads: &[Load], way: Direction) -> (Load, Repeated) {
     Repeated::best_load(all).unwrap_or((loads[0], Repeated::default()))
 }
 
-/// What strangers cannot guess.
+/// A key that other processes cannot guess.
 fn secret() -> SuiteResult<String> {
     let mut bytes = [0; 16];
     let path = std::path::Path::new("/dev/urandom");

@@ -26,7 +26,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// What is read later was written by this run, unless only reading was allowed.
+    /// Later reads find bytes that this run wrote, unless only reading was allowed.
     pub fn open(order: &orders::Disk) -> SuiteResult<Disk> {
         let path = &order.path;
         let kind = std::fs::metadata(path).doing("use", path)?.file_type();

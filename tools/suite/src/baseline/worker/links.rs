@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two looks for a connection.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// What a receiver asks for at once.
+/// Bytes of one read of a receiver.
 const RECEIVED: usize = 256 << 10;
 
 /// The share of the time that is not counted: connections find their speed, and hosts begin at slightly different moments.

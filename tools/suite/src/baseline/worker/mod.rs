@@ -1,4 +1,4 @@
-//! A worker: does what it is told on one host until nobody tells it anything any more.
+//! A worker: carries out orders on one host until its input ends.
 
 mod disk;
 mod files;
@@ -13,10 +13,10 @@ use super::orders::{Answer, Order, receive, send};
 use crate::error::{SuiteError, SuiteResult};
 use crate::signals;
 
-/// Who gave the orders is gone: whatever runs shall end.
+/// The coordinator is gone: running work shall end.
 static CALLED_OFF: AtomicBool = AtomicBool::new(false);
 
-/// An error if nobody waits for the work any more.
+/// An error if the coordinator is gone.
 fn wanted() -> SuiteResult<()> {
     match CALLED_OFF.load(Ordering::Relaxed) {
         true => Err(SuiteError::failed("the run was called off")),
@@ -31,7 +31,7 @@ struct Worker {
     directory: Option<WorkDirectory>,
 }
 
-/// A directory of a run; removed when it is dropped, by whoever made it.
+/// A directory of a run. The worker that made it removes it when it is dropped.
 struct WorkDirectory {
     dir: PathBuf,
     made: bool,
@@ -47,7 +47,7 @@ impl Drop for WorkDirectory {
     }
 }
 
-/// Takes orders from standard input. Signals are for who gives them: without that one the input ends.
+/// Takes orders from standard input. Signals are for the coordinator: when it ends, the input ends.
 pub fn serve() -> io::Result<()> {
     signals::on_termination(|_| ());
     let mut out = io::stdout();
@@ -117,11 +117,11 @@ fn done((): ()) -> Answer {
     Answer::Done
 }
 
-/// What threads came back with; a panic among them is trouble.
+/// The results of threads; a panic is an error.
 fn joined<T>(
     threads: Vec<std::thread::ScopedJoinHandle<'_, SuiteResult<T>>>,
 ) -> SuiteResult<Vec<T>> {
-    // All are waited for before the first trouble is told.
+    // All threads are joined before the first error is returned.
     let all: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
     all.into_iter()
         .map(|came| came.unwrap_or_else(|_| Err(SuiteError::failed("a thread panicked"))))

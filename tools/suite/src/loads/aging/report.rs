@@ -1,4 +1,4 @@
-//! What each level costs, beside the beginning.
+//! The rates of each level, beside those of the empty file system.
 
 use std::fmt;
 

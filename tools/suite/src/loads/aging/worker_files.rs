@@ -80,7 +80,7 @@ impl WorkerFiles {
             laps.skip();
             written += full - self.bytes;
             self.write(full, record, &mut laps)?;
-            // What was removed before it got its place on a disk would leave no gap there.
+            // A file that was removed before it got its place on a disk would leave no gap there.
             self.settle()?;
         }
         Ok(Work {

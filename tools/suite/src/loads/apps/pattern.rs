@@ -1,4 +1,4 @@
-//! What a pattern is: phases, in which each worker moves pieces of files in an order.
+//! Patterns: phases, in which each worker moves pieces of files in an order.
 
 /// One read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,11 +6,11 @@ pub struct Piece {
     pub file: usize,
     pub offset: u64,
     pub length: u64,
-    /// Who writes it, or wrote it.
+    /// The worker that writes it, or wrote it.
     pub writer: usize,
 }
 
-/// What all workers do before they meet again.
+/// The pieces of all workers between two barriers.
 pub struct Phase {
     pub name: &'static str,
     pub writes: bool,
@@ -42,7 +42,7 @@ impl Scale {
     /// Bytes that a pattern takes at most, without growing it: it may be far too large.
     pub fn room(&self, pattern: &str) -> u64 {
         let all = self.each.saturating_mul(self.workers as u64);
-        // What is rounded up: to records, to a block, to rows of an array.
+        // Room for rounding up: to records, to a block, to rows of an array.
         let rounded = (self.workers as u64) << 20;
         let more = match pattern {
             // Two files of each process.

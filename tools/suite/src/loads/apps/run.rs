@@ -98,7 +98,7 @@ struct PhaseRun<'a> {
     phase: &'a Phase,
 }
 
-/// What a worker has in its hands.
+/// The buffers and open files of a worker in a phase.
 struct PhaseWorker {
     pieces: Vec<Piece>,
     generator: PatternGenerator,
@@ -125,7 +125,7 @@ impl PhaseRun<'_> {
         let pieces = (self.phase.pieces)(worker);
         let longest = pieces.iter().map(|piece| piece.length).max().unwrap_or(0) as usize;
         let origin = self.origin(&pieces[0]);
-        // Only those who write need random bytes, and only those who read room for them.
+        // Only writers need random bytes, and only readers need a buffer.
         let (to_write, to_read) = if self.phase.writes {
             (longest, 0)
         } else {

@@ -23,7 +23,7 @@ fn samples(scale: Scale) -> Vec<u64> {
     }
 }
 
-/// What a worker reads in an epoch: its part of all samples, shuffled.
+/// The samples of a worker in an epoch: its part of all, shuffled.
 fn epoch(samples: usize, scale: Scale, round: u64, worker: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..samples).collect();
     let mut rng = Rng::new(mix_all(&[scale.seed, 18, round]));

@@ -1,4 +1,4 @@
-//! What one process does in each of the six tests.
+//! The work of one process in each of the six tests.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};

@@ -1,4 +1,4 @@
-//! The files between writers and readers: their names, and who reads which.
+//! The files between writers and readers: their names, and the reader of each.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::args::Daq;
 use crate::pattern::Origin;
 use crate::run_directory::RunDirectory;
 
-/// One file: the writer's so-manieth.
+/// One file, by its number among those of its writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DaqFile {
     pub writer: u64,

@@ -15,7 +15,7 @@ pub struct Report {
     pub file_bytes: u64,
     pub record_bytes: u64,
     pub ahead: u16,
-    /// What was asked for: MB/s.
+    /// The influx that the flags ask for: MB/s.
     pub moderated_to: Option<f64>,
     /// Seconds that were counted.
     pub counted: f64,

@@ -1,4 +1,4 @@
-//! What a worker counts, and until when it works.
+//! The counters of a worker, and its end.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::latency::{Histogram, Laps};
 use crate::step::Work;
 use crate::stop_flag::StopFlag;
 
-/// What a worker counts, and until when it works.
+/// The counters of a worker, and its end.
 pub struct Tally<'a> {
     from: Instant,
     end: Instant,
@@ -46,7 +46,7 @@ impl Tally<'_> {
         Ok(())
     }
 
-    /// What took time until now was no moving of a record.
+    /// The time until now was not spent on moving a record.
     pub fn skip(&mut self) {
         self.laps.skip();
     }

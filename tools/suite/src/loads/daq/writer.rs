@@ -116,7 +116,7 @@ impl Pace {
         }
     }
 
-    /// The moment for so many bytes. Who was held up does not catch up: a detector does not send twice as much afterwards.
+    /// The moment for so many bytes. A writer that was held up does not catch up: a detector does not send twice as much afterwards.
     fn next(&mut self, bytes: u64) -> Instant {
         let moment = self.next.max(Instant::now());
         self.next = moment + Duration::from_secs_f64(bytes as f64 / self.bytes_a_second);

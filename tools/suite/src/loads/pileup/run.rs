@@ -73,7 +73,7 @@ fn run(args: &Pileup, procs: &mut Procs) -> SuiteResult<Report> {
     Ok(report)
 }
 
-/// Who wrote a file: all of it one process, before the readers start.
+/// The origin of a file: one process wrote all of it, before the readers start.
 fn origin(file: usize) -> Origin {
     Origin {
         file: file as u64,
@@ -116,7 +116,7 @@ fn forget(args: &Pileup, run_dir: &RunDirectory, halt: &StopFlag) -> SuiteResult
     Ok(())
 }
 
-/// What a reader reads next.
+/// The next read of a reader.
 #[derive(Debug, PartialEq)]
 struct NextRead {
     file: usize,

@@ -13,7 +13,7 @@ use super::writer::{Ledger, Pass, origin};
 use crate::page_cache;
 use crate::pattern::PatternGenerator;
 
-/// What is wrong with a record.
+/// A record that was acknowledged and is not there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LostRecord {
     pub file: String,
@@ -26,12 +26,12 @@ pub struct LostRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loss {
-    /// What an earlier pass wrote there.
+    /// The bytes of an earlier pass.
     Older(Pass),
     Zeros,
     /// The file ends before.
     Nothing,
-    /// What nobody wrote there.
+    /// Bytes that no pass wrote there.
     Wrong,
     /// It cannot be read.
     Error(String),
@@ -98,7 +98,7 @@ impl Audit {
             Some(file) => file,
             none => {
                 let opened = call.make("open of", || File::open(&self.path))?;
-                // What this host's kernel remembers is no proof.
+                // Pages in this host's cache are no proof.
                 page_cache::forget(&opened)?;
                 none.insert(opened)
             }
@@ -158,7 +158,7 @@ mod tests {
             .to_vec()
     }
 
-    /// What is found if the file has these bytes, pass 3 was acknowledged and pass 4 tried.
+    /// The finding if the file has these bytes, pass 3 was acknowledged and pass 4 tried.
     fn found(bytes: &[u8]) -> Option<(u64, Loss)> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");

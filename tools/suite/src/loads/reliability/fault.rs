@@ -86,12 +86,12 @@ pub fn begin(args: &Reliability, dir: &Path) -> FaultCommands {
 }
 
 impl FaultCommands {
-    /// The trouble of a command, as soon as there is one.
+    /// The error of a command, as soon as there is one.
     pub fn check(&self) -> SuiteResult<()> {
         self.site.error.lock().clone().map_or(Ok(()), Err)
     }
 
-    /// What was done, in order, once all is.
+    /// Waits for all commands, and returns them in order.
     pub fn end(self) -> SuiteResult<Vec<CommandRun>> {
         let done = self.thread.join();
         done.unwrap_or_else(|_| Err(SuiteError::failed("a thread panicked")))
@@ -129,7 +129,7 @@ struct FaultState {
 }
 
 struct PendingRepair {
-    /// What was not run yet.
+    /// The repair, until it is run.
     repair: Option<String>,
     /// Whether a fault was begun.
     broken: bool,
@@ -182,7 +182,7 @@ impl FaultState {
         done
     }
 
-    /// The run ends early: ends what makes a fault, and repairs it. What is to be said of it.
+    /// The run ends early: ends the fault's command, and repairs. Returns messages for the user.
     fn undo(&self) -> Vec<String> {
         self.over.store(true, Ordering::Relaxed);
         let mut left = self.left.lock();

@@ -1,4 +1,4 @@
-//! What was lost, and how long all stood still.
+//! The records that were lost, and how long the file system acknowledged nothing.
 
 use std::fmt;
 

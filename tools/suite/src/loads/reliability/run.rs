@@ -57,7 +57,7 @@ impl Workload for Reliability {
 fn run(args: &Reliability, procs: &mut Procs) -> SuiteResult<Report> {
     let run_dir = RunDirectory::make(procs, "reliability", &args.common, args.total())?;
     if !procs.is_rank_0() {
-        // What repairs may need the directory: only the process that repairs removes it, after that.
+        // A repair may need the directory: only the process that repairs removes it, after that.
         cleanup::clear();
     }
     let (step, ledgers) = load(args, &run_dir, procs)?;
@@ -66,7 +66,7 @@ fn run(args: &Reliability, procs: &mut Procs) -> SuiteResult<Report> {
         (None, ledgers) => (Ok(Vec::new()), ledgers),
     };
     let acts = procs.agree(acts)?;
-    // Who wrote a file has it in its cache: another process reads it.
+    // The writer of a file has it in its cache: another process reads it.
     let mut all: Vec<(usize, Ledger)> = procs.share(&ledgers)?.into_iter().flatten().collect();
     all.sort_by_key(|(worker, _)| *worker);
     let found = read_back(args, &run_dir, &all, procs)?;
@@ -145,7 +145,7 @@ fn write(
     Ok((work, ledger))
 }
 
-/// What is not there of what was acknowledged, for everybody: each process reads what the one before it wrote.
+/// The acknowledged records that are not there, in all processes: each reads the files that the one before it wrote.
 fn read_back(
     args: &Reliability,
     run_dir: &RunDirectory,

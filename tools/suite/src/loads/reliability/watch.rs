@@ -33,7 +33,7 @@ impl Call {
         came_back
     }
 
-    /// What it is, and how long it has lasted.
+    /// The call's name, and how long it has lasted.
     fn lasts(&self) -> Option<(&'static str, Duration)> {
         self.0.lock().map(|(what, since)| (what, since.elapsed()))
     }
@@ -52,7 +52,7 @@ pub fn watched<T: Send + 'static>(
     let theirs = call.clone();
     std::thread::spawn(move || {
         stand_alone();
-        // Nobody may be waiting any more.
+        // The receiver may be gone.
         let _ = done.send(work(&theirs));
     });
     loop {

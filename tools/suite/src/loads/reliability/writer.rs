@@ -19,7 +19,7 @@ use crate::stop_flag::StopFlag;
 /// Passes over a file count from 1; 0 says that there was none.
 pub type Pass = u64;
 
-/// What a worker knows of its file, by record.
+/// The passes that a worker wrote and had acknowledged, by record of its file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Ledger {
     /// The pass whose bytes an fsync acknowledged last.
@@ -107,7 +107,7 @@ impl Writer {
         Ok((laps.histogram, self.ledger))
     }
 
-    /// The record's place in the file, and in which pass it is the so-manieth write.
+    /// The record's place in the file, and the pass, of a write by its number.
     fn place(&self, write: u64) -> (usize, Pass) {
         let records = self.ledger.kept.len() as u64;
         ((write % records) as usize, write / records + 1)

@@ -71,7 +71,7 @@ impl Layout {
         (0..self.records).map(move |index| (first + index * step) * self.record)
     }
 
-    /// Who writes a record, so that all share the work also where one file is read by all: every Nth record then.
+    /// The stream that writes a record. All share the work also where one file is read by all: every Nth record then.
     pub fn writer(&self, file: usize, offset: u64) -> usize {
         let index = offset / self.record;
         match self.shape {

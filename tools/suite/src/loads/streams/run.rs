@@ -128,7 +128,7 @@ impl SweepPoint<'_> {
             .doing("open", &path)
     }
 
-    /// Who wrote a record in the last pass.
+    /// The origin of a record in the last pass.
     fn origin(&self, stream: usize, offset: u64) -> Origin {
         let file = self.layout.file(stream);
         Origin {

@@ -1,7 +1,7 @@
 //! A file as memory.
 //!
 //! Unsafe: the mapping is this value's alone and unmapped with it; its memory is only reached by copying to and from, never lent out,
-//! since another process may change the file at any time. If somebody cuts the file off meanwhile, the kernel ends this
+//! since another process may change the file at any time. If another process truncates the file meanwhile, the kernel ends this
 //! process with SIGBUS, and with it the run.
 
 use std::ffi::c_void;
@@ -65,7 +65,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping, which nobody uses any more. It cannot fail for what mmap returned.
+        // SAFETY: the whole mapping, which no code uses any more. It cannot fail for what mmap returned.
         let _ = unsafe { munmap(self.start, self.length) };
     }
 }

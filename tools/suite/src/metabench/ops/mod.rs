@@ -1,4 +1,4 @@
-//! What one process does in one test, in the directory that it has entered: one operation a file.
+//! The operations of one process in one test, in its working directory: one operation a file.
 
 mod append;
 mod create;

@@ -12,7 +12,7 @@ use tar::{Archive, Entry, EntryType};
 use crate::error::{ErrorContext, SuiteResult};
 use crate::latency::Laps;
 
-/// What was made.
+/// The files, directories and bytes that unpacking made.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unpacked {
     pub files: u64,

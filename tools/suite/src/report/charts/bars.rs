@@ -12,7 +12,7 @@ pub struct Group {
     pub bars: Vec<Mark>,
 }
 
-/// What else bars have.
+/// Unit and ends of the bars.
 #[derive(Default)]
 pub struct Style<'a> {
     /// Behind each value.

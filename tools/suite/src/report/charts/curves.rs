@@ -13,7 +13,7 @@ pub struct Curve {
     pub points: Vec<(usize, Mark)>,
 }
 
-/// What stands at the axes.
+/// Labels of the axes.
 pub struct Axes<'a> {
     pub values: &'a [String],
     pub across: &'a str,

@@ -8,7 +8,7 @@ use super::{Drawing, INK, WIDTH, label, short, text};
 const FIELD: f64 = 26.0;
 const TOP: f64 = 20.0;
 
-/// What stands at the sides.
+/// Labels at the sides.
 pub struct AxisLabels<'a> {
     pub columns: &'a [String],
     pub across: &'a str,

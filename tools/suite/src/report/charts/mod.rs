@@ -38,7 +38,7 @@ pub enum Ink {
     Published(usize),
 }
 
-/// What a chart shows of several runs, and whose they are.
+/// The mark of several runs, and the target that they are of.
 #[derive(Clone, Debug)]
 pub struct Mark {
     pub spread: Spread,

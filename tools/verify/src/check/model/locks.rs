@@ -25,7 +25,7 @@ pub enum LockAction {
     Unlock,
 }
 
-/// Who holds a unit.
+/// The holders of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
     Free,
@@ -80,7 +80,7 @@ impl Spec for Locks {
     }
 }
 
-/// Whether another than `who` keeps him from it.
+/// Whether a holder other than `who` excludes it.
 fn excludes(unit: &Unit, who: u16, exclusive: bool) -> bool {
     match unit {
         Unit::Free => false,

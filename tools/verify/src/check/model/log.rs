@@ -1,6 +1,6 @@
 //! A file of whole records that is only appended to, and emptied.
 //!
-//! Where a record lies is known from whoever read it: with that an append fits one state alone, and the search need not try all
+//! The place of a record is known from the workers that read it: with that an append fits one state alone, and the search need not try all
 //! orders.
 
 use crate::check::Map;
@@ -43,7 +43,7 @@ impl Spec for Log {
             Act::Append(tag) => match self.position.get(tag) {
                 Some(position) if *position != records.len() => None,
                 Some(_) => Some(records.iter().chain([tag]).copied().collect()),
-                // Nobody ever read it: such records are all alike.
+                // No worker ever read it: such records are all alike.
                 None => Some(records.iter().chain([&0]).copied().collect()),
             },
             Act::Empty => Some(Vec::new()),

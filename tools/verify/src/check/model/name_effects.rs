@@ -1,4 +1,4 @@
-//! What acts on names do to the state, and why they are refused.
+//! The effects of acts on names, and the reasons why they are refused.
 
 use libc::{EEXIST, EISDIR, ELOOP, ENOENT, ENOTDIR, ENOTEMPTY, EPERM};
 
@@ -10,10 +10,10 @@ use crate::subject;
 #[derive(Default)]
 pub struct RefusalReasons(Vec<i32>);
 
-/// What becomes of the state, or why not.
+/// The state after an act, or the reasons of its refusal.
 type Effect = Result<State, RefusalReasons>;
 
-/// What becomes of the state, or why not. None: what was seen cannot be.
+/// The effect of an act on a state. None: the answer is impossible in this state.
 pub fn effect(state: &State, what: &NameAction) -> Option<Effect> {
     use NameAction::*;
     match *what {
@@ -252,7 +252,7 @@ impl RefusalReasons {
         }
     }
 
-    /// What keeps a path from leading to a slot.
+    /// Reasons why the path does not lead to the slot.
     fn path(&mut self, state: &State, slot: u8) {
         let Some(folder) = subject::folder(slot) else {
             return;

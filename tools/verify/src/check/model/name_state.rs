@@ -1,4 +1,4 @@
-//! What a name refers to, and what is tried on names.
+//! The state of names, and the acts on them.
 //!
 //! A file is its number, generation and the tag of its bytes; directories are all alike, and symbolic links are their
 //! targets.
@@ -8,7 +8,7 @@ use crate::subject;
 
 pub const SLOTS: usize = subject::SLOTS as usize;
 
-/// What a name refers to.
+/// The file that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Node {
     None,
@@ -28,7 +28,7 @@ pub struct File {
 
 pub type State = [Node; SLOTS];
 
-/// What is tried on names.
+/// An act on names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameAction {
     /// Opens what is there, unless exclusive, or makes this file.
@@ -43,7 +43,7 @@ pub enum NameAction {
         at: u8,
         seen: Option<File>,
     },
-    /// What is there, by kind, and number if it is a file.
+    /// stat(2): the kind of the file, and its number if it is a regular one.
     Look {
         at: u8,
         seen: Option<(Kind, u64)>,

@@ -6,7 +6,7 @@ use crate::check::part::StatePart;
 use crate::history::{Answer, Call, Record};
 use crate::subject::subject_path;
 
-/// What every attribute file begins with: its mode, and its time in seconds since 1970.
+/// The initial attributes of every attribute file: its mode, and its time in seconds since 1970.
 pub const ATTRIBUTES: (u32, u64) = (0o600, 1_000_000_000);
 
 pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {

@@ -72,7 +72,7 @@ pub(in crate::check) fn words<'a>(records: impl Iterator<Item = &'a Record> + Cl
     borders.into_iter().collect()
 }
 
-/// What a record is to each word, by the word's place among `words`.
+/// The act of a record on each word, by the word's place among `words`.
 pub(in crate::check) fn acts_of(record: &Record, words: &[u64]) -> Vec<(usize, Act)> {
     let within = |from: u64, to: u64| {
         words.partition_point(|word| *word < from)..words.partition_point(|word| *word < to)

@@ -1,4 +1,4 @@
-//! What went on while something else did.
+//! An index of intervals: which of them overlap another one.
 
 use super::{Ended, ended};
 use crate::history::Record;

@@ -160,7 +160,7 @@ fn timed<Act>(act: Act, index: usize, record: &Record) -> Timed<Act> {
     }
 }
 
-/// Files whose names nobody touches refuse nothing.
+/// Files whose names no operation changes refuse nothing.
 fn refusals(of: &SubjectRecords, parts: &mut HistoryParts) {
     let refused = of.records.iter().find(|(_, record)| match ended(record) {
         Ended::Refused(libc::ENODATA) => record.call != Call::RemoveXattr,

@@ -1,7 +1,7 @@
 //! Names of a subject, all together: renames and links join them.
 //!
-//! What Linux does in steps is several acts: link(2) finds the file, then makes the name. A listing is judged name by name,
-//! and only those that nothing touches meanwhile; a count of links only while nobody changes any.
+//! An operation that Linux does in steps is several acts: link(2) finds the file, then makes the name. A listing is judged name by name,
+//! and only those that nothing touches meanwhile; a count of links only while no operation changes any.
 
 use super::interval_index::IntervalIndex;
 use super::{Ended, HistoryParts, SubjectRecords, ended, timed};
@@ -12,7 +12,7 @@ use crate::check::search::Timed;
 use crate::history::{Answer, Call, Kind, Record};
 use crate::subject::{self, Subject, subject_path};
 
-/// What a subject's names are at the beginning of a round: nothing.
+/// The names of a subject at the beginning of a round: none.
 pub fn initial() -> State {
     [Node::None; SLOTS]
 }
@@ -194,7 +194,7 @@ fn refused(record: &Record, errno: i32) -> Vec<Act> {
     vec![act(what, refused)]
 }
 
-/// What may have been done.
+/// The acts of an operation that may have been done.
 fn unknown(record: &Record) -> Vec<Act> {
     match record.call {
         Call::Create { at, .. } | Call::Publish { at, .. } | Call::Link { to: at, .. } => {
