@@ -1,4 +1,4 @@
-//! `bench door`: how many requests a second go through the kernel's door, by kind, when nothing is behind it.
+//! `bench door`: the requests a second that the kernel passes to a FUSE server that does nothing, by kind of request.
 //!
 //! An empty file system is served by a process of its own: ours over `/dev/fuse` and over io_uring, and others' programs beside
 //! it. One or four programs use it at a time. All sides take turns; a figure is the median of its turns, with least and most.

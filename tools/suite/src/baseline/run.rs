@@ -9,7 +9,8 @@ use gupfs_kit::date;
 
 use super::args::Baseline;
 use super::coordinator::Coordinator;
-use super::coordinator::disks::TURNS;
+use super::coordinator::disks::{Measured, TURNS};
+use super::coordinator::network::Network;
 use super::orders::receive_token;
 use super::report::Report;
 use super::verdict::{Ceilings, Judged};
@@ -89,18 +90,11 @@ fn run(args: &Baseline, ways: &WorkerCommands) -> SuiteResult<()> {
         false => coordinator.files(args)?,
     };
     drop(workers);
-    let disk = |way| disks.as_ref().and_then(|disks| disks.raw.rate(way));
-    let net = |way| network.as_ref().and_then(|network| network.rate(way));
-    let ceilings = Ceilings {
-        disk_write: disk(Direction::Write),
-        disk_read: disk(Direction::Read),
-        network_write: net(Direction::Write),
-        network_read: net(Direction::Read),
-    };
-    let judged = files.iter();
-    let judged = judged.map(|files| (files.name.to_owned(), files.way, files.rate));
-    let judged = judged.chain(older.iter().flat_map(|older| rates(older, args)));
-    let judged: Vec<Judged> = judged
+    let ceilings = ceilings(disks.as_ref(), network.as_ref());
+    let rates_of_files = files.iter();
+    let rates_of_files = rates_of_files.map(|files| (files.name.to_owned(), files.way, files.rate));
+    let rates = rates_of_files.chain(older.iter().flat_map(|older| rates(older, args)));
+    let judged: Vec<Judged> = rates
         .filter_map(|(workload, way, rate)| ceilings.judge(workload, way, rate))
         .collect();
     let report = Report {
@@ -129,6 +123,17 @@ fn run(args: &Baseline, ways: &WorkerCommands) -> SuiteResult<()> {
         json: args.json.as_deref(),
     };
     destination.write(&report)
+}
+
+fn ceilings(disks: Option<&Measured>, network: Option<&Network>) -> Ceilings {
+    let disk = |way| disks.and_then(|disks| disks.raw.rate(way));
+    let network = |way| network.and_then(|network| network.rate(way));
+    Ceilings {
+        disk_write: disk(Direction::Write),
+        disk_read: disk(Direction::Read),
+        network_write: network(Direction::Write),
+        network_read: network(Direction::Read),
+    }
 }
 
 /// On standard error, since it takes a while.

@@ -11,6 +11,7 @@ mod machine;
 mod program;
 mod program_output;
 mod progress;
+mod remaining_jobs;
 mod result_file;
 mod session;
 

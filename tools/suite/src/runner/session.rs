@@ -12,11 +12,12 @@ use tempfile::TempDir;
 use super::child::{Background, ProgramEnd, ProgramRunner, SignalPolicy};
 use super::program_output::{first_line, last_words, read_report};
 use super::progress::Progress;
+use super::remaining_jobs::remaining_jobs;
 use super::result_file::ResultFile;
 use super::{cache, machine};
 use crate::cleanup;
 use crate::error::{ErrorContext, SuiteError, SuiteResult};
-use crate::plan::{Args, Job, NAME_OF_DIR, Plan, PlannedWorkload, Target, fill, jobs};
+use crate::plan::{Args, Job, NAME_OF_DIR, Plan, PlannedWorkload, Target, fill};
 use crate::results::series::show;
 use crate::results::{Cache, Failed, FinishedRun, Header, Line, Machine, Results};
 
@@ -56,7 +57,7 @@ pub fn run(
     out: ResultFile,
 ) -> SuiteResult<SessionEnd> {
     let children = ProgramRunner::new();
-    let left = left(plan, &out.results);
+    let left = remaining_jobs(plan, &out.results);
     let mut session = Session {
         plan,
         programs,
@@ -80,28 +81,6 @@ pub fn run(
         error: worked.and(torn).and(failed).err(),
         results: session.out.results,
     })
-}
-
-/// The jobs that are not yet in the results; a warm-up for each setting and target that has runs left.
-fn left(plan: &Plan, results: &Results) -> Vec<Job> {
-    let same = |job: &Job, run: &FinishedRun| {
-        run.workload == plan.workloads[job.workload].name
-            && run.target == plan.targets[job.target].name
-            && run.setting == job.setting
-    };
-    let done = |job: &Job| {
-        let mut runs = results.runs.iter();
-        runs.any(|run| same(job, run) && run.repetition == job.repetition)
-    };
-    let all = jobs(plan);
-    let open: Vec<&Job> = all
-        .iter()
-        .filter(|job| job.counts() && !done(job))
-        .collect();
-    let alike =
-        |a: &Job, b: &Job| (a.workload, a.target, &a.setting) == (b.workload, b.target, &b.setting);
-    let wanted = |job: &&Job| open.iter().any(|other| alike(job, other)) && !done(job);
-    all.iter().filter(wanted).cloned().collect()
 }
 
 impl Session<'_> {

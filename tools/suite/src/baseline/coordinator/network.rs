@@ -159,6 +159,35 @@ impl Coordinator<'_> {
         load: Load,
         way: Direction,
     ) -> SuiteResult<Vec<f64>> {
+        let ends = self.connect(args, pairs, load.0)?;
+        let flows = self.flows(&ends, way, load.1, args.seconds);
+        let orders: Vec<_> = flows
+            .iter()
+            .enumerate()
+            .filter(|(_, flow)| !(flow.sends.is_empty() && flow.receives.is_empty()))
+            .map(|(member, flow)| (member, Order::Flow(flow.clone())))
+            .collect();
+        let told: Vec<usize> = orders.iter().map(|(member, _)| *member).collect();
+        let answers = self.workers.ask(orders, measuring(args.seconds))?;
+        let mut rates = vec![0.0; pairs.len()];
+        for (member, answer) in told.into_iter().zip(answers) {
+            let Answer::Rates(received) = answer else {
+                return Err(misunderstood());
+            };
+            for (number, rate) in flows[member].receives.iter().zip(received) {
+                rates[*number] = rate;
+            }
+        }
+        Ok(rates)
+    }
+
+    /// Connects all pairs with so many streams each. The workers of each pair: the client's and the server's.
+    fn connect(
+        &mut self,
+        args: &Baseline,
+        pairs: &[(usize, usize)],
+        streams: u16,
+    ) -> SuiteResult<Vec<(usize, usize)>> {
         let (clients, servers) = (args.clients(), args.servers());
         let ends: Vec<(usize, usize)> = pairs
             .iter()
@@ -171,7 +200,7 @@ impl Coordinator<'_> {
             Ok(Link {
                 number,
                 key: secret()?,
-                streams: load.0,
+                streams,
             })
         });
         let links = links.collect::<SuiteResult<Vec<_>>>()?;
@@ -191,8 +220,17 @@ impl Coordinator<'_> {
         let accept = ends.iter().enumerate();
         let accept = accept.map(|(number, (_, server))| (*server, Order::Accept(number)));
         self.workers.ask(accept.collect(), SOON)?;
+        Ok(ends)
+    }
 
-        let (message, seconds) = (load.1, args.seconds);
+    /// The part of each worker: over which links it sends, and over which it receives.
+    fn flows(
+        &self,
+        ends: &[(usize, usize)],
+        way: Direction,
+        message: u64,
+        seconds: f64,
+    ) -> Vec<Flow> {
         let mut flows: Vec<Flow> = vec![];
         flows.resize(
             self.accesses.len(),
@@ -211,24 +249,7 @@ impl Coordinator<'_> {
             flows[*sender].sends.push(number);
             flows[*receiver].receives.push(number);
         }
-        let orders: Vec<_> = flows
-            .iter()
-            .enumerate()
-            .filter(|(_, flow)| !(flow.sends.is_empty() && flow.receives.is_empty()))
-            .map(|(member, flow)| (member, Order::Flow(flow.clone())))
-            .collect();
-        let told: Vec<usize> = orders.iter().map(|(member, _)| *member).collect();
-        let answers = self.workers.ask(orders, measuring(seconds))?;
-        let mut rates = vec![0.0; pairs.len()];
-        for (member, answer) in told.into_iter().zip(answers) {
-            let Answer::Rates(received) = answer else {
-                return Err(misunderstood());
-            };
-            for (number, rate) in flows[member].receives.iter().zip(received) {
-                rates[*number] = rate;
-            }
-        }
-        Ok(rates)
+        flows
     }
 }
 

@@ -151,6 +151,22 @@ impl fmt::Display for Report {
                 act.began, act.ended, act.what, act.command
             )?;
         }
+        self.show_standstills(f)?;
+        match &self.first_error {
+            Some(error) => writeln!(
+                f,
+                "Calls that failed: {}, the first of them: {error}",
+                self.errors
+            )?,
+            None => writeln!(f, "No call failed")?,
+        }
+        self.show_lost(f)?;
+        latency::table(f, 12, [("Acknowledged", self.latencies)])
+    }
+}
+
+impl Report {
+    fn show_standstills(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(f, "\nAcknowledged: {:.2} MB/s", self.rate)?;
         let all = self.standstill;
         writeln!(
@@ -173,14 +189,10 @@ impl fmt::Display for Report {
                 one.to
             )?;
         }
-        match &self.first_error {
-            Some(error) => writeln!(
-                f,
-                "Calls that failed: {}, the first of them: {error}",
-                self.errors
-            )?,
-            None => writeln!(f, "No call failed")?,
-        }
+        Ok(())
+    }
+
+    fn show_lost(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self.found.len() {
             0 => writeln!(
                 f,
@@ -203,7 +215,7 @@ impl fmt::Display for Report {
         if self.found.len() > SHOWN {
             writeln!(f, "  … and {} more", self.found.len() - SHOWN)?;
         }
-        latency::table(f, 12, [("Acknowledged", self.latencies)])
+        Ok(())
     }
 }
 
