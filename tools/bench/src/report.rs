@@ -59,6 +59,15 @@ impl Report {
 }
 
 impl Line {
+    /// With the figure that it should reach.
+    pub fn to_reach(self, target: &'static str, reached: bool) -> Line {
+        Line {
+            target,
+            reached,
+            ..self
+        }
+    }
+
     fn text(&self) -> String {
         let mark = if self.reached { "reached" } else { "MISSED " };
         let of = |figures: &Figures| {

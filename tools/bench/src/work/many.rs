@@ -17,99 +17,94 @@ const SAMPLE: u64 = 10_000;
 pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     let store = bench.place.fresh("many-store")?;
     let mount = bench.place.fresh("many-mount")?;
-    let serving = Serving::gupfs(bench.gupfs, &store, &mount, bench.usual())?;
     let dir = mount.join("many");
-    std::fs::create_dir(&dir)?;
+    let serving = Serving::gupfs(bench.gupfs, &store, &mount, bench.usual())?;
+    measure_creates(bench, report, &mount, &dir)?;
+    measure_lists(bench, report, &serving, &dir)?;
+    serving.kill()?;
+    drop_caches()?;
+    let serving = Serving::gupfs(bench.gupfs, &store, &mount, bench.usual())?;
+    measure_restart(bench, report, &serving, &dir)?;
+    measure_removal(bench, report, &dir)?;
+    serving.stop()
+}
+
+fn line(bench: &Bench, work: &str, unit: &'static str, value: f64) -> Line {
+    Line {
+        work: format!("{work}, directory of {}", bench.many),
+        unit,
+        gupfs: Figures(vec![value]),
+        beside: None,
+        target: "no figure set",
+        reached: true,
+    }
+}
+
+fn measure_creates(bench: &Bench, report: &mut Report, mount: &Path, dir: &Path) -> Result<()> {
+    std::fs::create_dir(dir)?;
     // Warm up elsewhere, so that the first ten thousand are not the program's first requests.
     let warm = mount.join("warm");
     std::fs::create_dir(&warm)?;
     create(&warm, 0..SAMPLE)?;
     let sample = SAMPLE.min(bench.many / 2);
-    let first = seconds(|| create(&dir, 0..sample))?;
-    let middle = seconds(|| create(&dir, sample..bench.many - sample))?;
-    let last = seconds(|| create(&dir, bench.many - sample..bench.many))?;
-    let figure = |work: &str, unit, value: f64, target, reached| Line {
-        work: format!("{work}, directory of {}", bench.many),
-        unit,
-        gupfs: Figures(vec![value]),
-        beside: None,
-        target,
-        reached,
-    };
-    report.add(figure(
-        "creates",
-        "k/s",
-        (bench.many - 2 * sample) as f64 / 1e3 / middle,
-        "no figure set",
-        true,
-    ));
-    report.add(figure(
-        "last creates ÷ first creates",
-        "×",
-        first / last,
-        "0.9",
-        first / last >= 0.9,
-    ));
+    let first = seconds(|| create(dir, 0..sample))?;
+    let middle = seconds(|| create(dir, sample..bench.many - sample))?;
+    let last = seconds(|| create(dir, bench.many - sample..bench.many))?;
+    let rate = (bench.many - 2 * sample) as f64 / 1e3 / middle;
+    report.add(line(bench, "creates", "k/s", rate));
+    let ratio = first / last;
+    let ratio_line = line(bench, "last creates ÷ first creates", "×", ratio);
+    report.add(ratio_line.to_reach("0.9", ratio >= 0.9));
+    Ok(())
+}
 
-    let list = |args: &[&str], dir: &Path| {
-        let status = Command::new("ls")
-            .args(args)
-            .arg(dir)
-            .stdout(Stdio::null())
-            .status()?;
-        ensure!(status.success(), "ls {args:?}: {status}");
-        Ok(())
-    };
-    seconds(|| list(&["-U"], &dir))?;
-    let warm = seconds(|| list(&["-U"], &dir))?;
-    report.add(figure("ls -U warm", "s", warm, "4 s", warm < 4.0));
-    let recursive = seconds(|| list(&["-lR"], &mount))?;
-    report.add(figure("ls -lR", "s", recursive, "no figure set", true));
+fn measure_lists(bench: &Bench, report: &mut Report, serving: &Serving, dir: &Path) -> Result<()> {
+    seconds(|| list(&["-U"], dir))?;
+    let warm = seconds(|| list(&["-U"], dir))?;
+    report.add(line(bench, "ls -U warm", "s", warm).to_reach("4 s", warm < 4.0));
+    let recursive = seconds(|| list(&["-lR"], &serving.mount))?;
+    report.add(line(bench, "ls -lR", "s", recursive));
     let memory = serving.resident_mib()?;
-    report.add(figure(
-        "process memory after ls -lR",
-        "MiB",
-        memory,
-        "400 MiB",
-        memory < 400.0,
-    ));
+    let memory_line = line(bench, "process memory after ls -lR", "MiB", memory);
+    report.add(memory_line.to_reach("400 MiB", memory < 400.0));
+    Ok(())
+}
 
-    serving.kill()?;
-    drop_caches()?;
-    let serving = Serving::gupfs(bench.gupfs, &store, &mount, bench.usual())?;
+fn measure_restart(
+    bench: &Bench,
+    report: &mut Report,
+    serving: &Serving,
+    dir: &Path,
+) -> Result<()> {
     let start = serving.ready_after.as_secs_f64();
-    report.add(figure(
-        "start after kill -9",
-        "s",
-        start,
-        "3 s",
-        start < 3.0,
-    ));
-    let cold = seconds(|| list(&["-U"], &dir))?;
-    report.add(figure("ls -U cold", "s", cold, "6 s", cold < 6.0));
+    report.add(line(bench, "start after kill -9", "s", start).to_reach("3 s", start < 3.0));
+    let cold = seconds(|| list(&["-U"], dir))?;
+    report.add(line(bench, "ls -U cold", "s", cold).to_reach("6 s", cold < 6.0));
+    Ok(())
+}
 
+fn measure_removal(bench: &Bench, report: &mut Report, dir: &Path) -> Result<()> {
     let removal = seconds(|| {
         for number in 0..bench.many {
             std::fs::remove_file(dir.join(format!("f{number}")))?;
         }
         Ok(())
     })?;
-    report.add(figure(
-        "rm of all, one process",
-        "k/s",
-        bench.many as f64 / 1e3 / removal,
-        "no figure set",
-        true,
-    ));
-    let empty = seconds(|| list(&["-U"], &dir))?;
-    report.add(figure(
-        "ls after rm of all",
-        "s",
-        empty,
-        "0.1 s",
-        empty < 0.1,
-    ));
-    serving.stop()
+    let rate = bench.many as f64 / 1e3 / removal;
+    report.add(line(bench, "rm of all, one process", "k/s", rate));
+    let empty = seconds(|| list(&["-U"], dir))?;
+    report.add(line(bench, "ls after rm of all", "s", empty).to_reach("0.1 s", empty < 0.1));
+    Ok(())
+}
+
+fn list(args: &[&str], dir: &Path) -> Result<()> {
+    let status = Command::new("ls")
+        .args(args)
+        .arg(dir)
+        .stdout(Stdio::null())
+        .status()?;
+    ensure!(status.success(), "ls {args:?}: {status}");
+    Ok(())
 }
 
 fn create(dir: &Path, numbers: std::ops::Range<u64>) -> Result<()> {

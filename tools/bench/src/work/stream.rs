@@ -34,63 +34,11 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     };
     for _ in 0..bench.runs {
         for side in std::iter::once(&mut beside).chain(&mut sides) {
-            let dir = side
-                .serving
-                .as_ref()
-                .map_or(&local, |serving| &serving.mount);
-            let file = dir.join("stream");
-            drop_caches()?;
-            // Twice the file: gupfs's pages and the store's are both new.
-            touch_memory(bench.stream * 2);
-            side.write.push(rate(
-                bench.stream,
-                seconds(|| write_file(&file, bench.stream))?,
-            ));
-            drop_caches()?;
-            touch_memory(bench.stream * 2);
-            side.read.push(rate(
-                bench.stream,
-                seconds(|| read_file(&file, bench.stream))?,
-            ));
-            std::fs::remove_file(&file)?;
+            side.measure(bench, &local)?;
         }
     }
     for side in sides {
-        let MeasuredSide {
-            name,
-            serving,
-            write,
-            read,
-        } = side;
-        if let Some(serving) = serving {
-            serving.stop()?;
-        }
-        let gib = bench.stream >> 30;
-        for (what, gupfs, local, least, target) in [
-            (
-                "write, 1 MiB records, fsync at end",
-                write,
-                &beside.write,
-                0.6,
-                "0.6 × local",
-            ),
-            (
-                "read back cold, 1 MiB records",
-                read,
-                &beside.read,
-                0.5,
-                "0.5 × local",
-            ),
-        ] {
-            report.add(Line {
-                work: format!("{what}, {gib} GiB, {name}"),
-                unit: "GB/s",
-                reached: gupfs.median() >= least * local.median(),
-                gupfs,
-                beside: Some((beside.name.clone(), local.clone())),
-                target,
-            });
-        }
+        side.report(bench, &beside, report)?;
     }
     Ok(())
 }
@@ -101,6 +49,50 @@ struct MeasuredSide {
     serving: Option<Serving>,
     write: Figures,
     read: Figures,
+}
+
+impl MeasuredSide {
+    /// Writes and reads the file once.
+    fn measure(&mut self, bench: &Bench, local: &Path) -> Result<()> {
+        let serving = self.serving.as_ref();
+        let file = serving
+            .map_or(local, |serving| &serving.mount)
+            .join("stream");
+        drop_caches()?;
+        // Twice the file: gupfs's pages and the store's are both new.
+        touch_memory(bench.stream * 2);
+        let wrote = seconds(|| write_file(&file, bench.stream))?;
+        self.write.push(rate(bench.stream, wrote));
+        drop_caches()?;
+        touch_memory(bench.stream * 2);
+        let read = seconds(|| read_file(&file, bench.stream))?;
+        self.read.push(rate(bench.stream, read));
+        std::fs::remove_file(&file)?;
+        Ok(())
+    }
+
+    /// Stops the server, and adds its figures beside those of the local file system.
+    fn report(self, bench: &Bench, beside: &MeasuredSide, report: &mut Report) -> Result<()> {
+        if let Some(serving) = self.serving {
+            serving.stop()?;
+        }
+        let gib = bench.stream >> 30;
+        let mut add = |what: &str, gupfs: Figures, local: &Figures, least, target| {
+            report.add(Line {
+                work: format!("{what}, {gib} GiB, {}", self.name),
+                unit: "GB/s",
+                reached: gupfs.median() >= least * local.median(),
+                gupfs,
+                beside: Some((beside.name.clone(), local.clone())),
+                target,
+            });
+        };
+        let work = "write, 1 MiB records, fsync at end";
+        add(work, self.write, &beside.write, 0.6, "0.6 × local");
+        let work = "read back cold, 1 MiB records";
+        add(work, self.read, &beside.read, 0.5, "0.5 × local");
+        Ok(())
+    }
 }
 
 fn rate(bytes: u64, seconds: f64) -> f64 {

@@ -5,7 +5,9 @@
 // These tests stand outside every simulated world, like what they try.
 #![allow(clippy::disallowed_methods)]
 
+mod data;
 mod faults;
+mod requests;
 mod served;
 mod state;
 
