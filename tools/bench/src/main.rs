@@ -1,4 +1,4 @@
-//! # bench: what gupfs delivers, as ratios taken in one run
+//! # bench: the speed of gupfs, as ratios taken in one run
 //!
 //! Owns   the workloads of the first slice, the local file system and an empty FUSE file system to compare with, the results.
 //! Never  links the file system: it starts the program and uses the mount as anyone would.

@@ -1,4 +1,4 @@
-//! The ways in which requests come from the kernel.
+//! The transports of requests from the kernel.
 
 use clap::ValueEnum;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Where a run keeps its files, and the memory and caches under it.
+//! The directory of a run's files, and touching memory before a measurement.
 
 use anyhow::Result;
 use std::path::{Path, PathBuf};

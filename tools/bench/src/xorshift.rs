@@ -1,4 +1,4 @@
-//! Numbers that do not compress and have no order, the same for the same seed.
+//! Random numbers whose bytes do not compress, the same for the same seed.
 
 /// Marsaglia's xorshift with 64 bits (2003).
 pub struct Xorshift(u64);

@@ -6,48 +6,48 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, MutexGuard};
 
-static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static REGISTERED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-type Undo = Box<dyn FnOnce() -> Vec<String> + Send>;
+type Repair = Box<dyn FnOnce() -> Vec<String> + Send>;
 
-static BROKE: Mutex<Option<Undo>> = Mutex::new(None);
+static REPAIR: Mutex<Option<Repair>> = Mutex::new(None);
 
-fn made() -> MutexGuard<'static, Vec<PathBuf>> {
-    MADE.lock()
+fn registered() -> MutexGuard<'static, Vec<PathBuf>> {
+    REGISTERED.lock()
 }
 
-/// This process may break something: how to repair it, saying what there is to say of that.
-pub fn repair_with(undo: impl FnOnce() -> Vec<String> + Send + 'static) {
-    *BROKE.lock() = Some(Box::new(undo));
+/// This process may make a fault, and this function repairs it. It returns messages for the user.
+pub fn repair_with(repair: impl FnOnce() -> Vec<String> + Send + 'static) {
+    *REPAIR.lock() = Some(Box::new(repair));
 }
 
-/// Repairs what this process broke.
+/// Repairs the fault that this process made, if it made one.
 pub fn repair() -> Vec<String> {
     // The lock is held meanwhile: a second caller waits until the fault is repaired.
-    let mut broke = BROKE.lock();
-    broke.take().map_or_else(Vec::new, |undo| undo())
+    let mut repair = REPAIR.lock();
+    repair.take().map_or_else(Vec::new, |repair| repair())
 }
 
-/// Leaves what was made, which is named.
+/// Returns the registered paths, which stay where they are.
 pub fn take_paths() -> Vec<PathBuf> {
-    made().drain(..).collect()
+    registered().drain(..).collect()
 }
 
 /// A file or directory of this run will be at the path.
 pub fn register(path: &Path) {
-    made().push(path.to_path_buf());
+    registered().push(path.to_path_buf());
 }
 
-/// All that was made shall stay, or is gone, and nothing is broken.
+/// All registered paths shall stay, or are gone, and no fault is left.
 pub fn clear() {
-    made().clear();
-    *BROKE.lock() = None;
+    registered().clear();
+    *REPAIR.lock() = None;
 }
 
 /// Removes the registered paths, directories with all in them. Returns a message for each that cannot be removed.
 pub fn remove() -> Vec<String> {
     let mut left = Vec::new();
-    for path in made().drain(..).rev() {
+    for path in registered().drain(..).rev() {
         let removed = match std::fs::symlink_metadata(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! Block devices: what they want, and whether they are in use.
+//! Block devices: size, block size, and whether they are in use.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};

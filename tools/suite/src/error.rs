@@ -14,13 +14,16 @@ pub struct SuiteError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 enum Kind {
     /// The arguments or the plan are wrong: exit 2.
-    Asked,
-    /// The world: exit 1.
-    Met,
+    #[serde(rename = "Asked")]
+    Usage,
+    /// A system call, a check of data or another program failed: exit 1.
+    #[serde(rename = "Met")]
+    Failed,
     /// A call does not come back from the kernel: exit 3.
     Hung,
     /// Another worker failed, and reports the cause: exit 1.
-    Followed,
+    #[serde(rename = "Followed")]
+    AnotherFailed,
 }
 
 /// The exit code of [`SuiteError::hung`].
@@ -32,15 +35,15 @@ impl SuiteError {
     /// The arguments or the plan are wrong: nothing was done.
     pub fn usage(text: impl Into<String>) -> SuiteError {
         SuiteError {
-            kind: Kind::Asked,
+            kind: Kind::Usage,
             text: text.into(),
         }
     }
 
-    /// Something on the way failed.
+    /// A system call, a check of data or another program failed.
     pub fn failed(text: impl Into<String>) -> SuiteError {
         SuiteError {
-            kind: Kind::Met,
+            kind: Kind::Failed,
             text: text.into(),
         }
     }
@@ -60,15 +63,15 @@ impl SuiteError {
     /// This worker stopped since another one failed.
     pub fn another_failed() -> SuiteError {
         SuiteError {
-            kind: Kind::Followed,
+            kind: Kind::AnotherFailed,
             text: "another worker met trouble".into(),
         }
     }
 
     pub fn exit_code(&self) -> u8 {
         match self.kind {
-            Kind::Asked => 2,
-            Kind::Met | Kind::Followed => 1,
+            Kind::Usage => 2,
+            Kind::Failed | Kind::AnotherFailed => 1,
             Kind::Hung => HUNG,
         }
     }
@@ -89,8 +92,8 @@ impl SuiteError {
     fn or(self, other: SuiteError) -> SuiteError {
         let rank = |error: &SuiteError| match error.kind {
             Kind::Hung => 2,
-            Kind::Asked | Kind::Met => 1,
-            Kind::Followed => 0,
+            Kind::Usage | Kind::Failed => 1,
+            Kind::AnotherFailed => 0,
         };
         match rank(&self).cmp(&rank(&other)) {
             Ordering::Less => other,
@@ -145,20 +148,26 @@ impl<T, E: fmt::Display> ErrorContext<T> for Result<T, E> {
 }
 
 #[test]
-fn the_trouble_that_somebody_met_is_told() {
-    let met = |text: &str| Err::<i32, _>(SuiteError::failed(text));
-    let followed = || Err(SuiteError::another_failed());
+fn the_error_of_the_worker_that_failed_is_reported() {
+    let failed = |text: &str| Err::<i32, _>(SuiteError::failed(text));
+    let another_failed = || Err(SuiteError::another_failed());
     assert_eq!(first_cause([Ok(1), Ok(2)]), Ok(vec![1, 2]));
     assert_eq!(
-        first_cause([Ok(1), followed(), met("a"), met("b"), followed()]),
+        first_cause([
+            Ok(1),
+            another_failed(),
+            failed("a"),
+            failed("b"),
+            another_failed()
+        ]),
         Err(SuiteError::failed("a"))
     );
     assert_eq!(
-        first_cause([Ok(1), followed()]),
+        first_cause([Ok(1), another_failed()]),
         Err(SuiteError::another_failed())
     );
     let hung = |text: &str| Err(SuiteError::hung(text));
-    let both = first_cause([met("a"), hung("b"), followed(), hung("c")]);
+    let both = first_cause([failed("a"), hung("b"), another_failed(), hung("c")]);
     let both = both.unwrap_err().at("x");
     assert_eq!(
         (both.exit_code(), both.to_string().as_str()),

@@ -1,4 +1,4 @@
-//! How long single operations took.
+//! Latencies of single operations.
 //!
 //! A histogram whose steps are a thirty-second of a power of two: a value is known within 3 %, and to count one takes a few
 //! instructions, beside the reading of the clock.

@@ -1,4 +1,4 @@
-//! Memory that starts where O_DIRECT wants it.
+//! Memory with the alignment of O_DIRECT.
 
 use std::ops::{Deref, DerefMut};
 

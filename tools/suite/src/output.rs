@@ -1,4 +1,4 @@
-//! Where a report goes: standard output or a dated file, and JSON beside it.
+//! The destination of a report: standard output or a dated file, and JSON beside it.
 
 use std::fmt;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Chance that is the same for the same seed, on every machine.
+//! Random numbers that are the same for the same seed on every machine.
 
 use gupfs_kit::random::{GOLDEN_GAMMA, mix};
 

@@ -1,4 +1,4 @@
-//! The directory that a run makes for itself: all that the run leaves, or does not leave, lies in it.
+//! The directory that a run makes for itself: all its files lie in it.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! Is there room? Asked before anything is written.
+//! Checks the free space before the first file is written.
 
 use std::path::Path;
 

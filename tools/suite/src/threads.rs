@@ -65,7 +65,7 @@ pub fn run_step<T, D: Send>(
         let system = cpu::system_seconds();
         let begun = Instant::now();
         gate.start(gone.is_ok());
-        let heard = attend(procs, &halt, &ended);
+        let heard = relay_failures(procs, &halt, &ended);
         let done: Vec<SuiteResult<(usize, D, f64)>> = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())))
@@ -100,7 +100,7 @@ pub fn run_untimed<D: Send>(
     let (done, heard) = std::thread::scope(|scope| {
         let halt = &halt;
         let thread = scope.spawn(move || ThreadGuard::new(halt, working).end(does(halt)));
-        let heard = attend(procs, halt, &ended);
+        let heard = relay_failures(procs, halt, &ended);
         let done = thread.join().unwrap_or_else(|_| Err(panicked()));
         (done, heard)
     });
@@ -115,7 +115,7 @@ fn panicked() -> SuiteError {
 /// A worker's thread, until it is dropped.
 struct ThreadGuard<'a> {
     halt: &'a StopFlag,
-    well: bool,
+    succeeded: bool,
     /// Dropped with the thread: the receiver learns that it has ended.
     _working: Sender<Infallible>,
 }
@@ -124,13 +124,13 @@ impl ThreadGuard<'_> {
     fn new(halt: &StopFlag, working: Sender<Infallible>) -> ThreadGuard<'_> {
         ThreadGuard {
             halt,
-            well: false,
+            succeeded: false,
             _working: working,
         }
     }
 
     fn end<D>(mut self, done: SuiteResult<D>) -> SuiteResult<D> {
-        self.well = done.is_ok();
+        self.succeeded = done.is_ok();
         done
     }
 }
@@ -138,14 +138,18 @@ impl ThreadGuard<'_> {
 impl Drop for ThreadGuard<'_> {
     /// Also where a panic ends the thread.
     fn drop(&mut self) {
-        if !self.well {
+        if !self.succeeded {
             self.halt.raise();
         }
     }
 }
 
 /// Until all threads of this process have ended: tells other processes of a failure here, and the threads of one there.
-fn attend(procs: &mut Procs, halt: &StopFlag, ended: &Receiver<Infallible>) -> SuiteResult<()> {
+fn relay_failures(
+    procs: &mut Procs,
+    halt: &StopFlag,
+    ended: &Receiver<Infallible>,
+) -> SuiteResult<()> {
     let (mut told, mut heard) = (false, Ok(()));
     loop {
         let Err(over) = ended.recv_timeout(LISTEN);

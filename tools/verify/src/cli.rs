@@ -1,4 +1,4 @@
-//! The command line: what `gupfs verify` takes.
+//! The command line of `gupfs verify`.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! # verify: do two mounts of a file system agree?
+//! # verify: tests whether mounts of a file system agree
 //!
 //! Owns   operations and histories, the models and the search that judges them, workers, the run, its report.
 //! Never  links, names or knows a file system; asks one for anything but system calls.

@@ -1,4 +1,4 @@
-//! Chance from a seed, the same on every machine.
+//! Random numbers from a seed, the same on every machine.
 
 use gupfs_kit::random::{GOLDEN_GAMMA, mix};
 

@@ -1,4 +1,4 @@
-//! One directory with a million files: creating them, listing them, what the process needs, starting again after a kill, removing.
+//! One directory with a million files: creating and listing them, memory of the process, a restart after a kill, removing.
 
 use gupfs_kit::machine::drop_caches;
 

@@ -1,4 +1,4 @@
-//! The workloads. Each measures, compares and says what it should reach.
+//! The workloads. Each measures, compares with another file system, and states the figure that gupfs should reach.
 
 mod create;
 mod many;

@@ -1,4 +1,4 @@
-//! # baseline: what disks and networks can do, and what share of it a file system gives
+//! # baseline: the rates of disks and networks, and the share of them that a file system reaches
 //!
 //! Owns   workers on hosts and the way to them; raw disks, TCP streams and files measured with one clock for each; the verdict.
 //! Never  puts a file system's figure among the ceilings; writes to a device that is in use unless told so.

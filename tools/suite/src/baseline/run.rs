@@ -1,4 +1,4 @@
-//! Layer by layer, then the verdict.
+//! Measures layer by layer, then computes the verdict.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Hosts and paths on them, as one writes them.
+//! Hosts and paths on them, as a user writes them.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The milestone's verdict: what arrives, of the least that network and disk can do.
+//! The milestone's verdict: the share of the least of network and disk that a workload reaches.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Workers on hosts: orders out, answers in.
+//! The workers on all hosts: sends orders, waits for answers.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! `mptsum`: what the report's Perl script of this name did for mptio.
+//! `mptsum`: summaries of mptio's reports, as the report's Perl script of this name makes them.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Removing a lab, whether it ended well or was killed.
+//! Removes a lab, whether it ended well or was killed.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! # loads: what the report and its companions load a file system with, besides mptio and metabench
+//! # loads: the workloads of the report and its companions, besides mptio and metabench
 //!
 //! Owns   one folder a workload: its flags, what its workers do, its report; the list of them as subcommands.
 //! Never  compares runs or repeats itself: plans do that, and read what it measured from its JSON.

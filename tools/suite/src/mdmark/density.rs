@@ -1,4 +1,4 @@
-//! How often which numbers occur: what a tree is grown from.
+//! Densities: how often each number of files, directories or bytes occurs in a tree.
 
 use serde::{Deserialize, Serialize};
 

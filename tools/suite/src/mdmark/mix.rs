@@ -1,4 +1,4 @@
-//! A process that wanders through the tree and does this and that, together with others.
+//! Mixed operations of one process that walks through the tree at random, beside others.
 //!
 //! It removes only what it made itself: the tree stays what it was grown to be, whatever is done to it meanwhile.
 

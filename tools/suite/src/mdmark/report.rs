@@ -1,4 +1,4 @@
-//! Operations a second of each test, what was mixed, and the tree as it was found.
+//! Operations a second of each test, the counts of mixed operations, and the tree as the statistics test found it.
 
 use std::fmt;
 

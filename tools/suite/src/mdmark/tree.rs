@@ -1,4 +1,4 @@
-//! A tree grown from densities: decided before anything is made, so that its size is known.
+//! A tree grown from densities. All of it is decided before the first file is made, so that its size is known.
 
 use std::path::{Path, PathBuf};
 

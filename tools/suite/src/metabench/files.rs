@@ -1,4 +1,4 @@
-//! Names of files, made without allocation: nothing of ours shall stand between two system calls.
+//! Names of files, made without allocation: no work of ours between two system calls is timed.
 
 use std::ffi::CStr;
 

@@ -1,4 +1,4 @@
-//! A tar file of the source's shape: what glibc 2.3 was when unpacked.
+//! A tar file with the files and directories of glibc 2.3, as in the source.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

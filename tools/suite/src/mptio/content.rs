@@ -1,4 +1,4 @@
-//! Whose the words of a region are (see [`crate::pattern`]), and which records a random test visits.
+//! The writer of each word of a region (see [`crate::pattern`]), and the records that a random test visits.
 
 use super::regions::TargetFile;
 use super::tests::Test;

@@ -1,4 +1,4 @@
-//! The devices of a run: what they want, and whether the run fits.
+//! The devices of a run: their block size, and whether the run fits.
 
 use std::path::PathBuf;
 

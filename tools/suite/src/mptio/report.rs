@@ -1,4 +1,4 @@
-//! The report of Appendix A.1: what was asked, aggregate rates, node details; and, below, how long single operations took.
+//! The report of Appendix A.1: the configuration, aggregate rates, node details; and, below, how long single operations took.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The files of a run: their names, and what must be true of them before it starts.
+//! The files of a run: their names, and the conditions before it starts.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `-C`: is in the files what was written last?
+//! `-C`: do the files hold the bytes that were written last?
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

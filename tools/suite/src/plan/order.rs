@@ -1,4 +1,4 @@
-//! Which run follows which.
+//! The order of a plan's runs.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The process that a person starts: it starts the others, answers when all have called, and notices when one is gone.
+//! The hub, the process that a user starts: it starts the others, answers when all have called, and notices when one is gone.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! How the processes of a run come to be.
+//! Starts the processes of a run.
 
 use super::{Procs, hub, local};
 use crate::error::{SuiteError, SuiteResult};

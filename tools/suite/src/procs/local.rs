@@ -1,4 +1,4 @@
-//! A process that was started on this host by its like. Its standard input is the socket to that one.
+//! A process that the hub started on this host. Its standard input is the socket to the hub.
 
 use std::io;
 use std::os::fd::AsFd;

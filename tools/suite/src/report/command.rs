@@ -1,4 +1,4 @@
-//! `bench report`: what it takes.
+//! The command `bench report`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Were the processes of a run served alike?
+//! Fairness: the rates of a run's processes beside each other.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The first page: what was compared, what came of it in sentences, one table.
+//! The first page: the targets, the verdict in sentences, one table.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! # report: a page that shows what runs say
+//! # report: a page that shows the results of runs
 //!
 //! Owns   one self-contained HTML page: a verdict, charts as inline SVG with their tables, published figures beside ours; the
 //!        same charts as files.

@@ -1,4 +1,4 @@
-//! All that was measured on one page: as ratios to the first target, and a table of the best medians.
+//! All figures on one page: as ratios to the first target, and a table of the best medians.
 
 use super::charts::Ink;
 use super::charts::ratios::{self, ratios};

@@ -1,4 +1,4 @@
-//! Series that belong into one chart.
+//! A panel: the series of one chart.
 
 use std::collections::BTreeSet;
 

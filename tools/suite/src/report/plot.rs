@@ -1,4 +1,4 @@
-//! A figure of the page, which can be a file of its own: a picture, whose marks are whose, and the same as a table.
+//! A plot of the page, which can be a file of its own: a picture, its legend, and the same as a table.
 
 use gupfs_kit::html::escape;
 

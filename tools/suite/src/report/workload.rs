@@ -1,4 +1,4 @@
-//! A section for each workload: charts, tables, and what was published of it.
+//! A section for each workload: charts, tables, and published figures.
 
 use gupfs_kit::html::escape;
 

@@ -1,4 +1,4 @@
-//! The milestone's lines: what share of the hardware a file system must reach, and is to.
+//! The milestone's lines: the share of the hardware that a file system must reach, and the share that it aims at.
 
 use serde::Serialize;
 

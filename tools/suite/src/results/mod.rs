@@ -1,4 +1,4 @@
-//! # results: figures of many runs, and what they say
+//! # results: figures of many runs, and their comparison
 //!
 //! Owns   the lines of a result file; medians, spread and intervals; when a difference is more than noise; the milestone's lines.
 //! Never  starts anything; leaves out a run that failed without saying so.

@@ -1,4 +1,4 @@
-//! Runs of the same thing, put together.
+//! Series: one figure of one workload, setting and target over all runs.
 
 use super::{FinishedRun, spread::Spread};
 use crate::figure::Better;

@@ -1,4 +1,4 @@
-//! Medians, how far runs lie apart, and whether two medians differ by more than that.
+//! Medians, the spread of runs, and whether two medians differ by more than that.
 
 use crate::rng::Rng;
 

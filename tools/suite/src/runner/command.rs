@@ -1,4 +1,4 @@
-//! `bench run`: what it takes.
+//! The command `bench run`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! # runner: runs what a plan says
+//! # runner: runs a plan
 //!
 //! Owns   the command that runs a plan; starting programs, caches and memory between them; the result file as runs end.
 //! Never  knows what a program measures: it reads the array `figures` of its report. Keeps a run that did not end well.

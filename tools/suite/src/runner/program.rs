@@ -1,4 +1,4 @@
-//! Where the programs of workloads lie.
+//! Finds the programs of workloads.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;

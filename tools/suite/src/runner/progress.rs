@@ -1,4 +1,4 @@
-//! How far it is, on standard error.
+//! Progress of a session, on standard error.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};

@@ -1,4 +1,4 @@
-//! A plan being run.
+//! A session: one run of a plan.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! # check: can this history have happened?
+//! # check: decides whether a history is possible
 //!
 //! Owns   the models, the search, how a history is taken apart, how a finding is made small. Pure: a history in, a judgement out.
 //! Never  reads a clock, touches a file, knows where a history is from; guesses.

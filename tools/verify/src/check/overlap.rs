@@ -1,4 +1,4 @@
-//! How much of a history is contention: operations that run beside one that conflicts with them.
+//! Contention in a history: operations that run beside one that conflicts with them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Making a finding small.
+//! Reduces a finding to few operations.
 //!
 //! A read may be left out: what cannot happen without it cannot happen with it. A change may not, or reads of it would look
 //! invented: it is made *optional* instead, happening any time or never, which only allows more. If the rest still cannot

@@ -1,4 +1,4 @@
-//! A line to one worker: orders out, reports in.
+//! The connection to one worker: sends orders, receives reports.
 
 use std::io;
 use std::sync::mpsc::Sender;

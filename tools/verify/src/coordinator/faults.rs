@@ -1,4 +1,4 @@
-//! Trouble from outside: a command that is run while the workers work.
+//! Faults from outside: a command that is run while the workers work.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! # lead: the run as a whole
+//! # coordinator: the run as a whole
 //!
 //! Owns   the workers' processes and connections, rounds, deadlines, clocks of other hosts, the replay of what was found.
 //! Never  does an operation on the file system itself, judges a history.

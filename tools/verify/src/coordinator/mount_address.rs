@@ -1,4 +1,4 @@
-//! Where a mount is, and how its workers are reached.
+//! The host and directory of a mount, and the way to start workers there.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Are these directories one file system?
+//! Probes whether the directories are one file system.
 
 use super::workers::Workers;
 use super::{RunResult, Settings, cannot, run_directory};

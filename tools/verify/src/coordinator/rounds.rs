@@ -1,4 +1,4 @@
-//! Round after round, until the time is over or something is found.
+//! Runs round after round, until the time is over or a finding ends the run.
 
 use std::time::{Duration, Instant};
 

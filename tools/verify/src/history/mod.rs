@@ -1,4 +1,4 @@
-//! # history: what was asked, when, and what was answered
+//! # history: operations, their times and their answers
 //!
 //! Owns   operations and their answers as values, the tags that written bytes carry, the history of a round.
 //! Never  does any of it, reads a clock, judges.

@@ -1,4 +1,4 @@
-//! # report: what a run found, for people and for programs
+//! # report: the findings and figures of a run, as text, JSON, page and script
 //!
 //! Owns   the figures of a run, findings with their records, how both are printed, drawn and saved.
 //! Never  judges, or asks a worker.

@@ -1,4 +1,4 @@
-//! From a call to its answer.
+//! Performs a call and returns its answer.
 
 use super::{RoundDirectory, SysResult};
 use crate::history::{Answer, Call};

@@ -1,4 +1,4 @@
-//! Operations on attributes and locks; what a round begins with.
+//! Operations on attributes and locks; the initial files of a round.
 
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, XattrFlags,

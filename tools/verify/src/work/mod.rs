@@ -1,4 +1,4 @@
-//! # work: a process that does operations and writes down what came back
+//! # work: a process that performs operations and records their answers
 //!
 //! Owns   the system calls, the descriptors, the times around each call.
 //! Never  judges an answer, waits for another worker, decides how long.

@@ -1,4 +1,4 @@
-//! # aging: speed as a file system fills and its free space falls to pieces (4.2.1)
+//! # aging: speed as a file system fills and its free space fragments (4.2.1)
 //!
 //! Owns   filling with files of many sizes; removing and writing them anew; what a large file is written and read with then.
 //! Never  uses more than its room; compares with anything but the same run's beginning.

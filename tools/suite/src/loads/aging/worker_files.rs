@@ -1,4 +1,4 @@
-//! One worker's directory: files of many sizes that come and go.
+//! The directory of one worker: it creates and removes files of many sizes.
 
 use std::fs::File;
 use std::io::Write;

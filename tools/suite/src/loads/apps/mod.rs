@@ -1,4 +1,4 @@
-//! # apps: what applications do to a file system, without the applications (4.2.4)
+//! # apps: the I/O patterns of applications, without the applications (4.2.4)
 //!
 //! Owns   one file a pattern, each a list of phases; carrying them out; rates of each phase.
 //! Never  moves data between processes: what a library might rearrange goes to the file system as it is.

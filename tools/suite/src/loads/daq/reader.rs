@@ -1,4 +1,4 @@
-//! The tapes' side: takes each file as soon as it is whole, reads it and removes it.
+//! The reader, in the role of the tapes: takes each file as soon as it is whole, reads it and removes it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

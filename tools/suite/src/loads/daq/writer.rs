@@ -1,4 +1,4 @@
-//! The detector's side: a file after the other, no faster than asked and no further ahead than allowed.
+//! The writer, in the role of the detector: writes file after file, no faster than asked and no further ahead than allowed.
 
 use std::fs::File;
 use std::io::Write;

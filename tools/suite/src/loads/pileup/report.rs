@@ -1,4 +1,4 @@
-//! The curve: what each number of readers reached.
+//! The curve: the rate of each number of readers.
 
 use std::fmt;
 

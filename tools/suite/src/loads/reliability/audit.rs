@@ -1,4 +1,4 @@
-//! After the load: is everything there that was acknowledged?
+//! Reads back after the load: is every acknowledged record there?
 
 use std::fs::File;
 use std::io;

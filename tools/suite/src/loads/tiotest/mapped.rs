@@ -1,4 +1,4 @@
-//! A file as memory.
+//! A file mapped into memory.
 //!
 //! Unsafe: the mapping is this value's alone and unmapped with it; its memory is only reached by copying to and from, never lent out,
 //! since another process may change the file at any time. If another process truncates the file meanwhile, the kernel ends this

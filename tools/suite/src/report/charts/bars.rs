@@ -1,4 +1,4 @@
-//! Bars that lie, in groups, with the spread of the runs on each.
+//! Horizontal bars, in groups, with the spread of the runs on each.
 
 use std::fmt::Write;
 

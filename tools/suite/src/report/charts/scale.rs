@@ -1,4 +1,4 @@
-//! An axis: from where to where, and where its lines are.
+//! An axis: its ends, and its lines.
 
 /// Values so many times as large as others cannot be seen beside them on a linear scale.
 const LINEAR_MOST: f64 = 40.0;

@@ -1,4 +1,4 @@
-//! How much room words need, about: a picture cannot ask the reader's fonts.
+//! The width of text, about: a picture cannot ask the reader's fonts.
 
 /// Units of a character at size 11, of wide fonts (DejaVu Sans); others leave a little more room.
 const CHARACTER: f64 = 6.7;

@@ -1,4 +1,4 @@
-//! # model: what POSIX says of each thing that two programs can disagree about
+//! # model: the rules of POSIX for each thing that two programs can disagree about
 //!
 //! Owns   for each: its states, and which answers are possible in which.
 //! Never  knows more than one thing; searches.
