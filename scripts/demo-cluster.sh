@@ -40,7 +40,7 @@ done
 say "A source tree to work with"
 original=$place/original
 mkdir "$original"
-cp -r "$project/crates" "$project/docs" "$project/scripts" "$original/"
+cp -r "$project/crates" "$project/tools" "$project/docs" "$project/scripts" "$original/"
 registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
 for crate in $(awk -F'"' '/^name = /{n = $2} /^version = /{print n "-" $2}' "$project/Cargo.lock" | sort -u); do
     [ "$(find "$original" -type f | wc -l)" -ge 3000 ] && break

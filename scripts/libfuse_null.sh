@@ -15,7 +15,7 @@
 set -eu
 dir=${1:?usage: libfuse_null.sh DIR [PREFIX]}
 prefix=${2:-}
-source=$(cd "$(dirname "$0")/.." && pwd)/crates/bench/examples/libfuse_null.c
+source=$(cd "$(dirname "$0")/.." && pwd)/tools/bench/examples/libfuse_null.c
 
 if [ -n "$prefix" ]; then
     PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d | paste -s -d :)

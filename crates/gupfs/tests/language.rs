@@ -7,10 +7,14 @@ fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All source files of the crates, each with its crate's name. Tests and examples are not among them.
+/// All source files of the crates and tools, each with its crate's name. Tests and examples are not among them.
 fn sources() -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(project().join("crates")).unwrap() {
+    let folders = ["crates", "tools"].map(|folder| project().join(folder));
+    let entries = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    for entry in entries {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         collect(&path.join("src"), &name, &mut found);

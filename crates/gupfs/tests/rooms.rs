@@ -25,8 +25,13 @@ fn allowed() -> Allowed {
     toml::from_str(&text).unwrap_or_else(|error| panic!("docs/rooms.toml: {error}"))
 }
 
+/// The folders with crates: the file system, and the tools beside it.
+const FOLDERS: &[&str] = &["crates", "tools"];
+
 fn rooms() -> BTreeSet<String> {
-    let entries = std::fs::read_dir(project().join("crates")).unwrap();
+    let entries = FOLDERS
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(project().join(folder)).unwrap());
     entries
         .map(|entry| entry.unwrap())
         .filter(|entry| entry.path().join("Cargo.toml").exists())
@@ -34,9 +39,19 @@ fn rooms() -> BTreeSet<String> {
         .collect()
 }
 
+/// Where the room's crate lies.
+fn folder_of(room: &str) -> PathBuf {
+    let candidates = FOLDERS
+        .iter()
+        .map(|folder| project().join(folder).join(room));
+    let mut existing = candidates.filter(|path| path.join("Cargo.toml").exists());
+    let found = existing.next();
+    found.unwrap_or_else(|| panic!("{room} lies in none of {FOLDERS:?}"))
+}
+
 /// The rooms that a table of the room's Cargo.toml names.
 fn uses(room: &str, table: &str) -> BTreeSet<String> {
-    let path = project().join("crates").join(room).join("Cargo.toml");
+    let path = folder_of(room).join("Cargo.toml");
     let manifest: toml::Table = std::fs::read_to_string(path).unwrap().parse().unwrap();
     let dependencies = manifest.get(table).and_then(|table| table.as_table());
     dependencies
@@ -96,7 +111,7 @@ fn the_list_names_only_rooms_that_exist_and_has_no_circle() {
 fn modules_use_only_modules_they_may() {
     let mut wrong = Vec::new();
     for (room, modules) in allowed().inside {
-        let src = project().join("crates").join(&room).join("src");
+        let src = folder_of(&room).join("src");
         let known: BTreeSet<String> = modules.keys().cloned().collect();
         for module in modules_of(&src) {
             let Some(may) = modules.get(&module) else {

@@ -4,7 +4,7 @@
 use super::itself;
 use crate::exit::{CliError, CliResult, Exit};
 use clap::Subcommand;
-use gupfs_bench::door;
+use gupfs_bench::request_cost;
 use gupfs_suite::bench_cli;
 
 /// Measure file systems side by side, and what a FUSE request costs on this machine
@@ -12,11 +12,11 @@ use gupfs_suite::bench_cli;
 pub enum Bench {
     #[command(flatten)]
     Suite(bench_cli::Bench),
-    Door(door::Door),
+    Door(request_cost::RequestCost),
     #[command(hide = true)]
-    DoorServer(door::Server),
+    DoorServer(request_cost::ServerCommand),
     #[command(hide = true)]
-    DoorProgram(door::Program),
+    DoorProgram(request_cost::ProgramCommand),
 }
 
 impl Bench {

@@ -7,7 +7,8 @@ use crate::cluster::site::ONE_OBJECT;
 use gupfs_client::{OpenFile, ReadOptions, WriteOptions};
 use gupfs_proto::FsError;
 use gupfs_proto::meta::WritePosition;
-use gupfs_verify::history::{Answer, Call, Flavour, Range, tag};
+use gupfs_verify::history::{Answer, Call, Flavour, tag};
+use gupfs_verify::subject::Range;
 use std::sync::Arc;
 
 /// Offsets where calls begin and end: the limits of inline data, blocks, stripe units and objects, and their

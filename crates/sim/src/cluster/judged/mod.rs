@@ -19,7 +19,8 @@ use gupfs_platform::fake::FakeRandom;
 use gupfs_proto::meta::{SetAttr, SetTime};
 use gupfs_proto::{InodeId, Name, SessionId, Timestamp};
 use gupfs_verify::check::{ATTRIBUTES, Bound, Model, judge};
-use gupfs_verify::history::{Answer, Call, Record, Subject, tag};
+use gupfs_verify::history::{Answer, Call, Record, tag};
+use gupfs_verify::subject::Subject;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,0 @@
-//! `mdmark`: Appendix A.3.5 of the GUPFS report.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    gupfs_suite::tool::main::<gupfs_suite::mdmark::Mdmark>()
-}

@@ -1,7 +1,0 @@
-//! `metabench`: Appendix A.2 of the GUPFS report.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    gupfs_suite::tool::main::<gupfs_suite::metabench::Metabench>()
-}

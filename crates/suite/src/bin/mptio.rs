@@ -1,7 +1,0 @@
-//! `mptio`: Appendix A.1 of the GUPFS report.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    gupfs_suite::tool::main::<gupfs_suite::mptio::Mptio>()
-}

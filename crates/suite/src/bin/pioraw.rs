@@ -1,7 +1,0 @@
-//! `pioraw`: Appendix A.3.4 of the GUPFS report.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    gupfs_suite::tool::main::<gupfs_suite::pioraw::Pioraw>()
-}

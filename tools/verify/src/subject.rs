@@ -1,0 +1,136 @@
+//! The subjects of operations, and their paths below the directory of a round.
+//!
+//! A subject of names has two directories, `x` and `y`. Each has three *plain* slots, whose names come, go and move, and one
+//! *folder*: a directory that is made and removed, never moved, with two slots in it. (A path through a directory that moves is
+//! resolved by Linux in steps, between which it may move: no local file system is linearizable there.)
+
+use serde::{Deserialize, Serialize};
+
+/// The subject of an operation. Operations on different subjects never conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Subject {
+    /// Two directories with a dozen names (slots, see above).
+    Names(u8),
+    /// A file that is written, cut and read at offsets. Its name is never touched.
+    Data(u8),
+    /// A file of constant size, also read and written through mappings.
+    Mapped(u8),
+    /// A file that is appended to, and emptied now and then.
+    Log(u8),
+    /// A file whose mode, time and extended attribute are set.
+    Attr(u8),
+    /// A file that is locked: even numbers by flock, odd ones by fcntl.
+    Lock(u8),
+}
+
+/// Bytes `from..to` of a file, multiples of a word of tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Range {
+    pub from: u64,
+    pub to: u64,
+}
+
+/// Plain slots: 0..3 in x, 3..6 in y. Folders: 6 in x, 7 in y. Inside them: 8, 9 and 10, 11.
+pub const SLOTS: u8 = 12;
+pub const PLAIN: u8 = 6;
+pub const FOLDERS: u8 = 8;
+
+/// Which directory of the subject a slot is in, itself or through a folder.
+pub fn directory(slot: u8) -> u8 {
+    match slot {
+        0..3 | 6 | 8 | 9 => 0,
+        _ => 1,
+    }
+}
+
+/// The folder that a slot lies in.
+pub fn folder(slot: u8) -> Option<u8> {
+    (slot >= FOLDERS).then(|| PLAIN + (slot - FOLDERS) / 2)
+}
+
+/// The slots inside a folder.
+pub fn inside(folder: u8) -> std::ops::Range<u8> {
+    let first = FOLDERS + (folder - PLAIN) * 2;
+    first..first + 2
+}
+
+/// A slot's path below the subject's directory.
+pub fn slot_path(slot: u8) -> String {
+    let directory = ["x", "y"][usize::from(directory(slot))];
+    match slot {
+        0..3 => format!("{directory}/n{slot}"),
+        3..6 => format!("{directory}/n{}", slot - 3),
+        6 | 7 => format!("{directory}/f"),
+        _ => format!("{directory}/f/m{}", (slot - FOLDERS) % 2),
+    }
+}
+
+/// The slots that a listing of a directory may show, with their names there.
+pub fn listed(directory: u8) -> impl Iterator<Item = (u8, String)> {
+    (0..FOLDERS)
+        .filter(move |slot| self::directory(*slot) == directory)
+        .map(|slot| (slot, slot_path(slot)[2..].to_string()))
+}
+
+/// A subject's path below the round's directory.
+pub fn subject_path(subject: Subject) -> String {
+    match subject {
+        Subject::Names(n) => format!("names{n}"),
+        Subject::Data(n) => format!("data{n}"),
+        Subject::Mapped(n) => format!("mapped{n}"),
+        Subject::Log(n) => format!("log{n}"),
+        Subject::Attr(n) => format!("attr{n}"),
+        Subject::Lock(n) => format!("lock{n}"),
+    }
+}
+
+/// Where files lie before they are published.
+pub const UNPUBLISHED: &str = "unpublished";
+
+/// The size of a mapped file: a few pages.
+pub const MAPPED_SIZE: u64 = 64 << 10;
+
+/// A record of a log.
+pub const LOG_RECORD: u64 = 64;
+
+/// The subjects of every round. Few of each: contention is the point.
+pub fn subjects() -> Vec<Subject> {
+    let mut all: Vec<Subject> = (0..3).map(Subject::Names).collect();
+    all.extend((0..3).map(Subject::Data));
+    all.extend((0..1).map(Subject::Mapped));
+    all.extend((0..2).map(Subject::Log));
+    all.extend((0..2).map(Subject::Attr));
+    all.extend((0..2).map(Subject::Lock));
+    all
+}
+
+/// Offsets at which operations begin and end: around the borders at which file systems cut files into pieces (sectors, pages,
+/// 64 KiB, 256 KiB, 1 MiB), on them and beside them.
+pub const BORDERS: [u64; 20] = [
+    0,
+    24,
+    512,
+    4096 - 40,
+    4096,
+    4096 + 24,
+    8192,
+    12288 + 8,
+    (64 << 10) - 72,
+    64 << 10,
+    (64 << 10) + 512,
+    68 << 10,
+    (256 << 10) - 24,
+    256 << 10,
+    (256 << 10) + 4096,
+    (512 << 10) + 1000,
+    (1 << 20) - 4096,
+    1 << 20,
+    (1 << 20) + 24,
+    (1 << 20) + 8192,
+];
+
+/// The range that the last read of a round covers in a file of bytes.
+pub const WHOLE: Range = Range {
+    from: 0,
+    to: BORDERS[BORDERS.len() - 1],
+};

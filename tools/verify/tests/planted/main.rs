@@ -1,0 +1,127 @@
+//! `gupfs-verify` finds every fault that is planted in a file system of two mounts, and nothing where none is.
+//!
+//! PLANTED_SECONDS: the full length: how long each fault may take to be found (300), and the rarest strikes once in 10,000 chances.
+
+// These tests stand outside every simulated world, like what they try.
+#![allow(clippy::disallowed_methods)]
+
+mod data;
+mod faults;
+mod requests;
+mod served;
+mod state;
+
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use faults::{Fault, Switch};
+use fuser::{Config, MountOption, SessionACL};
+use served::Served;
+use state::State;
+
+/// Without PLANTED_SECONDS. A run ends at its first finding: nearly all take a second or two, and chance has the rest.
+const SECONDS: &str = "300";
+
+/// Groups of operations that need no page cache, which these mounts have not.
+const OPS: &str = "names,data,append,attributes,locks";
+
+/// Runs `gupfs-verify` on two mounts of one file system with this fault: its exit code, and its report as JSON.
+fn verify(fault: Option<Fault>, ops: &str, seconds: &str) -> (Option<i32>, serde_json::Value) {
+    verify_with(fault, &["--ops", ops, "--seconds", seconds])
+}
+
+fn verify_with(fault: Option<Fault>, flags: &[&str]) -> (Option<i32>, serde_json::Value) {
+    let state = Arc::new(Mutex::new(State::new()));
+    let switch = Arc::new(Switch::new(fault));
+    let place = tempfile::tempdir().unwrap();
+    let mut config = Config::default();
+    config.acl = SessionACL::All;
+    config.mount_options = vec![
+        MountOption::DefaultPermissions,
+        MountOption::FSName("planted".into()),
+    ];
+    config.n_threads = Some(4);
+    config.clone_fd = true;
+    let mounts: Vec<_> = (0..2)
+        .map(|mount| {
+            let path = place.path().join(format!("mount{mount}"));
+            std::fs::create_dir(&path).unwrap();
+            let served = Served {
+                mount,
+                state: state.clone(),
+                switch: switch.clone(),
+            };
+            let session = fuser::spawn_mount(served, &path, &config).unwrap();
+            (path, session)
+        })
+        .collect();
+    let output = Command::new(env!("CARGO_BIN_EXE_gupfs-verify"))
+        .args(mounts.iter().map(|(path, _)| path))
+        .args(flags)
+        .args(["--round", "0.5", "--json", "--seed", "7", "--out"])
+        .arg(place.path())
+        .output()
+        .unwrap();
+    for (_, session) in mounts {
+        session.umount_and_join().unwrap();
+    }
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        let text = String::from_utf8_lossy(&output.stderr);
+        panic!("no report ({error}): {text}")
+    });
+    (output.status.code(), report)
+}
+
+/// PLANTED_OPS: other groups of operations.
+fn ops() -> String {
+    std::env::var("PLANTED_OPS").unwrap_or(OPS.into())
+}
+
+fn found_in(fault: Fault, ops: &str) {
+    let seconds = std::env::var("PLANTED_SECONDS").unwrap_or(SECONDS.into());
+    let (code, report) = verify(Some(fault), ops, &seconds);
+    assert_eq!(code, Some(1), "{fault:?} was not found: {report:#}");
+    let found = &report["found"][0];
+    println!(
+        "{fault:?}: {:.1} s, {} records, about {}, replayed {}",
+        report["figures"]["seconds"].as_f64().unwrap_or_default(),
+        found["records"].as_array().map_or(0, Vec::len),
+        found["about"],
+        found["replayed"],
+    );
+    if std::env::var("PLANTED_SHOW").is_ok() {
+        println!("{:#}", found["session"]);
+    }
+}
+
+#[test]
+fn without_a_fault_nothing_is_found() {
+    let seconds = std::env::var("PLANTED_SECONDS").unwrap_or("8".into());
+    let (code, report) = verify(None, &ops(), &seconds);
+    assert_eq!(code, Some(0), "{report:#}");
+    // Names that eight processes fight for on a busy machine may reach the bound; a verdict on the rest it is all the same.
+    let share = |what: &str| report["figures"][what].as_f64().unwrap_or(f64::MAX);
+    assert!(
+        share("undecided") < share("operations") / 50.0,
+        "{report:#}"
+    );
+    println!("{:#}", report["figures"]);
+}
+
+#[test]
+fn every_fault_is_found() {
+    let only = std::env::var("PLANTED_ONLY").unwrap_or_default();
+    for fault in faults::ALL {
+        if format!("{fault:?}").contains(&only) {
+            found_in(fault, &ops());
+        }
+    }
+}
+
+#[test]
+fn an_operation_that_hangs_is_a_finding() {
+    let flags = ["--ops", "attributes", "--seconds", "60", "--deadline", "1"];
+    let (code, report) = verify_with(Some(Fault::Hangs), &flags);
+    assert_eq!(code, Some(1), "{report:#}");
+    assert_eq!(report["found"][0]["what"], "hang", "{report:#}");
+}
