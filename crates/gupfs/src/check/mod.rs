@@ -15,7 +15,7 @@ pub use objects::ObjectProblem;
 
 use crate::exit::{CliError, CliResult, Exit};
 use crate::home::{Lock, Marker, StoreDir};
-use crate::node::{DescriptorBudget, open_metadata};
+use crate::stores::{DescriptorBudget, open_metadata};
 use gupfs_namespace::check::Problem;
 use gupfs_platform::Platform;
 use gupfs_proto::{OstId, OwnerEpoch};

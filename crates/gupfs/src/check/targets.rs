@@ -5,7 +5,7 @@ use super::objects::{Expected, ObjectProblem};
 use super::progress::Progress;
 use crate::exit::{CliError, CliResult, OrCliError};
 use crate::home::{Marker, StoreDir};
-use crate::node::{DescriptorBudget, dir_and_subdirs, open_target, peek_target};
+use crate::stores::{DescriptorBudget, dir_and_subdirs, open_target, read_target_id};
 use gupfs_platform::Platform;
 use gupfs_proto::{ClusterId, FsError, ObjectId, OstId};
 use gupfs_store::object::{LostFoundUsage, Objects, ScrubOptions, ScrubScope, TargetId};
@@ -65,7 +65,7 @@ async fn targets_of(cluster: ClusterId, dir: &Path) -> CliResult<Vec<(OstId, Pat
 
 /// None for a directory that is no target.
 async fn target_of(cluster: ClusterId, dir: &Path) -> CliResult<Option<OstId>> {
-    let Some(whose) = peek_target(dir).await.map_err(CliError::new)? else {
+    let Some(whose) = read_target_id(dir).await.map_err(CliError::new)? else {
         return Ok(None);
     };
     if whose.cluster != cluster {

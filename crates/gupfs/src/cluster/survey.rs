@@ -1,8 +1,8 @@
 //! Object servers elsewhere are heard before a start that accepts a loss: what is lost is told, and numbers begin above theirs.
 
 use super::{BoundListener, KeyListFile, ProcessIdentity, capacity, listen, open_files};
+use crate::events::print_event;
 use crate::exit::{CliResult, OrCliError};
-use crate::node::print_event;
 use gupfs_mds::{SurveyedTarget, TargetSurvey};
 use gupfs_platform::Platform;
 use gupfs_proto::{ClusterId, OstId};

@@ -4,7 +4,7 @@ use crate::amount::show_size;
 use crate::exit::{CliResult, Exit};
 use crate::home::OSTS_DEFAULT;
 use crate::kernel::{self, FactSelection, Trial};
-use crate::node::DescriptorBudget;
+use crate::stores::DescriptorBudget;
 use clap::Args;
 use gupfs_contract::{FactFinding as Tried, FactVerdict, FactWeight};
 use gupfs_fuse::over_io_uring::{self, UringSupport};

@@ -1,11 +1,10 @@
 //! `gupfs sync`: makes all acknowledged changes of the file system durable.
 
 use crate::amount::show_time;
-use crate::control::{ControlRequest, ControlTarget};
+use crate::control::{ControlRequest, ControlTarget, Synced};
 use crate::exit::{CliResult, Exit};
 use clap::Args;
 use gupfs_platform::Platform;
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,13 +24,6 @@ pub struct Sync {
     /// As one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// What was synced.
-#[derive(Serialize, Deserialize)]
-pub struct Synced {
-    /// Every change of metadata up to this one is durable.
-    pub change: u64,
 }
 
 impl Sync {

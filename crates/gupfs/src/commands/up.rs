@@ -191,7 +191,7 @@ pub fn open_store_dir(
     }
     let home = StoreDir::at(dir)?;
     let lock = Lock::take(&home)?;
-    home.enter(lock, &wish(osts, config), &platform.random)
+    home.open_or_initialise(lock, &wish(osts, config), &platform.random)
 }
 
 fn wish(osts: Option<u16>, config: &Config) -> StoreOptions {
@@ -224,6 +224,6 @@ fn enter(
     let home = StoreDir::at(dir)?;
     let lock = Lock::take(&home)?;
     let point = mountpoint::prepare(point, Some(&home))?;
-    let entered = home.enter(lock, &wish, &platform.random)?;
+    let entered = home.open_or_initialise(lock, &wish, &platform.random)?;
     Ok((entered, point))
 }

@@ -3,19 +3,21 @@
 //! Owns   the socket `control.sock` in a store's `run` or, for a mount without a store, in a place of its own; its questions
 //!        and answers (one JSON object a line), finding the process that a path belongs to.
 //! Never  decides what an answer is.
-//! Enter  at `serve` for the process that runs, at `Place::find` and `Place::ask` for the others.
+//! Enter  at `serve` for the process that runs, at `ControlTarget::find` and `ControlTarget::request` for the others.
 //!
 //! Who may connect is decided by the directory `run`, which only its owner may enter (0700).
 
-mod ask;
 mod mounts;
-mod place;
+mod replies;
+mod request;
 mod serve;
+mod target;
 
-pub use ask::{ControlReply, ControlRequest};
 pub use mounts::{make_base_of_mounts, make_run_of_mount, run_of_mount};
-pub use place::ControlTarget;
+pub use replies::{OstSpace, Synced};
+pub use request::{ControlReply, ControlRequest};
 pub use serve::{CONNECTIONS_MAX, ControlHandler, ControlServer, serve};
+pub use target::ControlTarget;
 
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -8,12 +8,13 @@ use crate::cluster::{
 };
 use crate::config::Config;
 use crate::control;
+use crate::events::print_event;
 use crate::exit::{CliError, CliResult};
 use crate::home::LockedStore;
 use crate::node::{
-    ControlService, DescriptorBudget, Parts, StopEvents, cluster_handler, nothing_left_to_serve,
-    open_metadata, print_event, print_loss,
+    ControlService, Parts, StopEvents, cluster_handler, nothing_left_to_serve, print_loss,
 };
+use crate::stores::{DescriptorBudget, open_metadata, refuse_lost_metadata};
 use gupfs_mds::Mds;
 use gupfs_platform::{BootTime, Disk, Platform};
 use gupfs_proto::VirtualShards;
@@ -149,7 +150,7 @@ async fn start(
     let failed = |error: &(dyn std::error::Error + 'static)| {
         CliError::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
     };
-    crate::node::refuse_lost_metadata(entered)?;
+    refuse_lost_metadata(entered)?;
     let share = DescriptorBudget::of_this_process(0)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
     let opened = open_metadata(&entered.home, &entered.marker, share, platform).await?;

@@ -8,11 +8,12 @@ use crate::cluster::{
 };
 use crate::config::Config;
 use crate::control::{self, make_base_of_mounts, make_run_of_mount};
+use crate::events::print_event;
 use crate::exit::{CliError, CliResult, Exit};
 use crate::metrics::Calls;
 use crate::node::{
     ActiveMount, ControlService, MountSettings, Parts, StopEvents, client_options, judge_kernel,
-    print_event, try_kernel,
+    try_kernel,
 };
 use gupfs_client::{Client, Route};
 use gupfs_mount::CallDeadlines;

@@ -7,11 +7,10 @@ use crate::cluster::{
     read_cluster_key, read_tls, run_reports, with_port,
 };
 use crate::config::Config;
+use crate::events::print_event;
 use crate::exit::{CliError, CliResult, Exit};
-use crate::node::{
-    DescriptorBudget, Parts, StopEvents, cluster_handler, dir_and_subdirs, nothing_left_to_serve,
-    open_target, peek_target, print_event,
-};
+use crate::node::{Parts, StopEvents, cluster_handler, nothing_left_to_serve};
+use crate::stores::{DescriptorBudget, dir_and_subdirs, open_target, read_target_id};
 use gupfs_oss::{DataHandler, Oss, ServedTarget};
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::{ClusterId, OstId};
@@ -279,7 +278,7 @@ impl TargetSearch {
     /// None for a directory that is no target.
     async fn try_one(&self, dir: &Path) -> Result<Option<OstId>, String> {
         let at = |why: &dyn std::fmt::Display| format!("'{}': {why}", dir.display());
-        let Some(whose) = peek_target(dir).await? else {
+        let Some(whose) = read_target_id(dir).await? else {
             return Ok(None);
         };
         let TargetId { cluster, ost } = whose;

@@ -4,7 +4,7 @@
 //! that file locked the directory itself. Its lock is taken too, to keep them out; that another has it is no reason to stop
 //! unless that is such a program (docs/decisions, "A lock that only its owner can take").
 
-use super::enter::names;
+use super::files::names;
 use super::marker::{self, BEGUN};
 use super::{StoreDir, cannot, ost_of_name};
 use crate::exit::{CliError, CliResult};

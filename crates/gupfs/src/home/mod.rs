@@ -2,7 +2,7 @@
 //!
 //! Owns   what lies where in it, its marker (format, version, features), its lock, initialisation from empty to served.
 //! Never  opens the stores inside it.
-//! Enter  at `Home::enter`.
+//! Enter  at `StoreDir::open_or_initialise`.
 //!
 //! ```text
 //! DIR/gupfs.toml      marker: whose directory this is, format version, features; written last
@@ -15,13 +15,15 @@
 //! DIR/run/            control socket and pid of the process that serves
 //! ```
 
-mod enter;
+mod files;
 mod lock;
 mod marker;
+mod open;
 
-pub use enter::{LockedStore, OSTS_DEFAULT, SPACE_MIN, StoreOptions, make_dir};
+pub use files::make_dir;
 pub use lock::Lock;
 pub use marker::{MARKER, Marker, VERSION};
+pub use open::{LockedStore, OSTS_DEFAULT, SPACE_MIN, StoreOptions};
 
 use crate::exit::{CliError, CliResult};
 use gupfs_proto::OstId;

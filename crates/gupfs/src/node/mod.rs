@@ -5,30 +5,27 @@
 //! Enter  at `Node::start`, then `Node::serve_until_told`, for all roles with a store's directory; `daemon` composes single ones
 //!        from the same parts.
 
-mod answers;
-mod descriptors;
+mod control_service;
 mod failure;
-mod guard;
 mod layout;
-mod metadata;
+mod metrics_source;
 mod mounted;
-mod numbers;
 mod parts;
 mod roles;
 mod status;
-mod told;
+mod stop_events;
 mod unmount;
+mod watchdog;
 
-pub use answers::ControlService;
-pub use descriptors::DescriptorBudget;
+pub use control_service::ControlService;
 pub use failure::nothing_left_to_serve;
 pub use layout::LayoutView;
-pub use metadata::open_metadata;
 pub use mounted::{ActiveMount, MountSettings, judge_kernel, try_kernel};
 pub use parts::Parts;
-pub use roles::{client_options, dir_and_subdirs, open_target, peek_target, refuse_lost_metadata};
+pub use roles::client_options;
 pub use status::{Audience, Offline, StatusReply};
-pub use told::{StopEvents, StopRequest};
+pub use stop_events::{StopEvents, StopRequest};
+pub use watchdog::WATCHDOG_COMMAND;
 
 use crate::amount::show_time;
 use crate::cluster::{
@@ -37,9 +34,11 @@ use crate::cluster::{
 };
 use crate::config::Config;
 use crate::control::{self, ControlServer};
+use crate::events::print_event;
 use crate::exit::{CliError, CliResult};
 use crate::home::LockedStore;
 use crate::metrics::{self, Calls};
+use crate::stores::DescriptorBudget;
 use gupfs_mds::Mds;
 use gupfs_platform::{BootTime, Platform, Task};
 use gupfs_proto::cluster;
@@ -222,15 +221,6 @@ impl Node {
             self.mounted.mount().at().display()
         );
         print_event(self.json, "ready", &text);
-    }
-}
-
-/// On standard output, where a person or a script waits for it.
-pub fn print_event(json: bool, event: &str, text: &str) {
-    if json {
-        println!("{}", serde_json::json!({ "event": event, "text": text }));
-    } else {
-        println!("gupfs: {text}");
     }
 }
 

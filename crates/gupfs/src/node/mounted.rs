@@ -1,7 +1,7 @@
 //! A mount and what belongs to it: the trial of the kernel before, the guardian beside, its end.
 
-use super::guard::WatchdogProcess;
-use super::told::StopEvents;
+use super::stop_events::StopEvents;
+use super::watchdog::WatchdogProcess;
 use crate::config::{self, Atime, Permissions, Transport};
 use crate::exit::{CliError, CliResult};
 use crate::kernel::{self, FactSelection, Judgement, Trial};

@@ -1,7 +1,5 @@
 //! The servers and the client of one process, started and stopped in order.
 
-use super::descriptors::DescriptorBudget;
-use super::metadata::open_metadata;
 use super::{ReservedAddress, Settings};
 use crate::cluster::{
     KeyListFile, OssConnections, ProcessIdentity, SurveyContext, VerifierReporter, host_name,
@@ -11,6 +9,7 @@ use crate::config::{self, Atime};
 use crate::exit::{CliError, CliResult};
 use crate::home::LockedStore;
 use crate::metrics::Calls;
+use crate::stores::{DescriptorBudget, open_metadata, open_target, refuse_lost_metadata};
 use futures_util::future::join_all;
 use gupfs_client::{AtimeMode, Client, Route};
 use gupfs_mds::Mds;
@@ -20,7 +19,7 @@ use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
 use gupfs_rpc::{ClusterKey, Peer, Role};
 use gupfs_store::object::{Objects, OstState, OstStatus, TargetId};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -204,43 +203,6 @@ async fn open_targets(
     join_all(opening).await
 }
 
-/// A directory and those right below it: where targets may lie if it is named.
-pub fn dir_and_subdirs(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut below = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            below.push(path);
-        }
-    }
-    below.sort();
-    below.insert(0, dir.to_path_buf());
-    Ok(below)
-}
-
-/// Whose target a directory holds; None if it holds none. Err says why it cannot be told, with the directory.
-pub async fn peek_target(dir: &Path) -> Result<Option<TargetId>, String> {
-    let at = |why: String| format!("'{}': {why}", dir.display());
-    let disk = Disk::real(dir).map_err(|error| at(error_chain(&error)))?;
-    let found = Objects::peek(&disk).await;
-    let found = found.map_err(|error| at(error_chain(&error)))?;
-    Ok(found.map(|(whose, _)| whose))
-}
-
-/// Err says why, with the directory.
-pub async fn open_target(
-    dir: &Path,
-    whose: TargetId,
-    share: DescriptorBudget,
-    platform: &Platform,
-) -> Result<Objects, String> {
-    let at = |why: String| format!("'{}': {why}", dir.display());
-    let disk = Disk::real(dir).map_err(|error| at(error_chain(&error)))?;
-    Objects::open(disk, platform.clone(), whose, share.target)
-        .await
-        .map_err(|error| at(error_chain(&error)))
-}
-
 async fn start_mds(
     entered: &LockedStore,
     settings: &Settings,
@@ -297,20 +259,6 @@ async fn start_mds(
     }
     let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
     Ok((mds, door))
-}
-
-/// An empty store is formatted by whoever opens it: right for a new one, the end of all names for another.
-pub fn refuse_lost_metadata(entered: &LockedStore) -> CliResult<()> {
-    let dir = entered.home.mds_log();
-    let empty = std::fs::read_dir(&dir).map_or(true, |mut entries| entries.next().is_none());
-    if entered.fresh || !empty {
-        return Ok(());
-    }
-    Err(CliError::new(format!(
-        "'{}' is empty: the metadata is not there",
-        dir.display()
-    ))
-    .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup"))
 }
 
 /// The targets of this process.
@@ -390,17 +338,4 @@ fn share_capability_keys(mds: &Mds, oss: &Oss, platform: &Platform) {
     if let Some(seals) = mds.capability_keys(&oss.osts()) {
         oss.authorizer().update_keys(&seals, asked);
     }
-}
-
-/// An error with all it rests on, on one line.
-fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        if !text.contains(&error.to_string()) {
-            text = format!("{text}: {error}");
-        }
-        next = error.source();
-    }
-    text
 }

@@ -1,7 +1,8 @@
 //! What ends a mount: a signal, `gupfs stop`, somebody's umount. A mount in use is not torn away unless asked twice.
 
-use super::told::StopRequest;
-use super::{ActiveMount, print_event};
+use super::ActiveMount;
+use super::stop_events::StopRequest;
+use crate::events::print_event;
 use crate::mountpoint::holders;
 use gupfs_mount::Mount;
 use gupfs_platform::Platform;

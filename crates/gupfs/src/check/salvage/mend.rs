@@ -1,23 +1,20 @@
 //! Mending the new store until a check finds nothing more to mend, here also what loses something; and saying what.
 
+use super::editor::RecordEditor;
 use super::names::{NamedEntry, names_of, path};
 use super::rebuild::{FilesWithoutObjects, ObjectsWithoutInode, announce};
 use super::{SalvageLoss, Salvaged};
 use crate::check::objects::ObjectProblem;
-use crate::check::records::bytes;
 use crate::check::{CheckFault, Store};
 use crate::exit::{CliResult, OrCliError};
 use crate::home::Marker;
-use bytes::Bytes;
 use gupfs_namespace::check::Problem;
 use gupfs_namespace::salvage::{mark_maybe_as_present, rebuild_directory};
 use gupfs_namespace::{
     BackLink, BackgroundOp, DentryPosition, EntryRecord, Inode, InodeBody, InodeCounter, KeyRange,
-    ParsedKey, Purge, PurgeAction, PurgeId, Record, RecordKey, RecordKind, Unconfirmed,
+    ParsedKey, Purge, PurgeAction, PurgeId, Record, RecordKey, RecordKind,
 };
-use gupfs_proto::{FileKind, InodeId, Timestamp, VirtualShard};
-use gupfs_store::kv::Kv;
-use std::cell::RefCell;
+use gupfs_proto::{FileKind, InodeId, VirtualShard};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Looks, each after what the one before found was mended: a chain of lost directories takes one for each of its levels.
@@ -383,69 +380,4 @@ fn link(named: &NamedEntry) -> DentryPosition {
         dir: named.dir,
         hash: named.hash,
     }
-}
-
-/// Records of a store that no other process changes.
-pub struct RecordEditor<'a> {
-    kv: &'a Kv,
-    pub now: Timestamp,
-    /// Changes that are committed together.
-    changes: RefCell<Vec<(Bytes, Option<Bytes>)>>,
-}
-
-impl RecordEditor<'_> {
-    fn new(kv: &Kv, now: Timestamp) -> RecordEditor<'_> {
-        RecordEditor {
-            kv,
-            now,
-            changes: RefCell::default(),
-        }
-    }
-
-    /// As it was before the changes that are not committed. None also for what cannot be read.
-    pub fn get<R: Record>(&self, key: &RecordKey) -> CliResult<Option<R>> {
-        let value = self.kv.get(key.as_bytes()).or_trouble(cannot_read)?;
-        Ok(value.and_then(|value| R::decode(&value).ok()))
-    }
-
-    pub fn put(&self, key: &RecordKey, record: &impl Record) {
-        let change = (bytes(key), Some(record.encode()));
-        self.changes.borrow_mut().push(change);
-    }
-
-    pub fn remove(&self, key: &RecordKey) {
-        self.changes.borrow_mut().push((bytes(key), None));
-    }
-
-    /// Which of the file's objects survive a power cut is asked by the metadata server.
-    pub fn unconfirmed(&self, ino: InodeId) {
-        let since = self.now;
-        self.put(&RecordKey::unconfirmed(ino), &Unconfirmed { since });
-    }
-
-    pub async fn commit(&self) -> CliResult<()> {
-        let changes = self.changes.take();
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let room = self.kv.wait_for_space().await;
-        room.or_trouble(|| "the new metadata store takes no more".into())?;
-        let failed = || "cannot write the new metadata store".into();
-        let seq = self.kv.stage(0, changes).or_trouble(failed)?;
-        self.kv.wait_committed(seq).await.or_trouble(failed)
-    }
-
-    pub fn each(&self, range: &KeyRange, take: impl FnMut(&RecordKey, &Bytes)) -> CliResult<()> {
-        crate::check::records::each(self.kv, range, take)
-    }
-
-    pub fn all(&self, range: &KeyRange) -> CliResult<Vec<(RecordKey, Bytes)>> {
-        let mut found = Vec::new();
-        self.each(range, |key, value| found.push((key.clone(), value.clone())))?;
-        Ok(found)
-    }
-}
-
-fn cannot_read() -> String {
-    "cannot read the new metadata store".into()
 }

@@ -7,25 +7,26 @@
 //! Interrupted at any moment, it can be begun again: until the exchange the damaged store is where it was, and the next
 //! start or check of the store completes an exchange that was interrupted.
 
+mod dirs;
+mod editor;
 mod mend;
 mod names;
-mod place;
 mod rebuild;
 mod sources;
 
-pub use place::show_date;
+pub use dirs::show_date;
 
 use super::progress::Progress;
 use super::{CheckFindings, CheckOptions, Store, targets};
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
 use crate::home::{Lock, Marker, StoreDir};
-use crate::node::{DescriptorBudget, open_metadata};
+use crate::stores::{DescriptorBudget, open_metadata};
+use dirs::SalvageDirs;
 use gupfs_namespace::initial_batch;
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{OstId, OwnerEpoch, Timestamp, VirtualShards};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StopMode, StoreId};
-use place::SalvageDirs;
 use serde::Serialize;
 use std::path::PathBuf;
 

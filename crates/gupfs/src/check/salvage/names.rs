@@ -1,6 +1,6 @@
 //! Names: all that some inodes have, and how people call them.
 
-use super::mend::RecordEditor;
+use super::editor::RecordEditor;
 use crate::exit::CliResult;
 use gupfs_namespace::{EntryRecord, Inode, KeyRange, ParsedKey, Record, RecordKey, RecordKind};
 use gupfs_proto::{InodeId, Name, VirtualShard};

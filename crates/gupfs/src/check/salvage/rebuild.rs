@@ -1,6 +1,6 @@
 //! Files whose inodes are lost, made again from their objects; and what objects say of files that are older than they.
 
-use super::mend::RecordEditor;
+use super::editor::RecordEditor;
 use super::{SalvageLoss, Salvaged};
 use crate::check::Store;
 use crate::check::objects::ObjectProblem;

@@ -4,12 +4,12 @@
 //! the first batch is everything, up to its damage; else what can be read of both. Nothing is made up: every record was written by the
 //! store once.
 
-use super::place::SalvageDirs;
+use super::dirs::SalvageDirs;
 use super::{SalvageLoss, Salvaged, store_id};
 use crate::check::progress::Progress;
 use crate::exit::{CliError, CliResult, OrCliError};
 use crate::home::{Marker, StoreDir};
-use crate::node::DescriptorBudget;
+use crate::stores::DescriptorBudget;
 use bytes::Bytes;
 use gupfs_namespace::{Inode, KeyRange, Record, RecordKey, RecordKind};
 use gupfs_platform::{Disk, Platform};

@@ -1,8 +1,8 @@
 //! The metadata store of a directory, opened.
 
-use super::descriptors::DescriptorBudget;
+use super::DescriptorBudget;
 use crate::exit::{CliError, CliResult};
-use crate::home::{Marker, StoreDir};
+use crate::home::{LockedStore, Marker, StoreDir};
 use gupfs_platform::{Disk, Platform};
 use gupfs_store::index::Index;
 use gupfs_store::kv::{Kv, KvOptions, KvRecovery};
@@ -51,4 +51,18 @@ pub async fn open_metadata(
         "metadata store opened"
     );
     Ok((kv, recovery))
+}
+
+/// An empty store is formatted by whoever opens it: right for a new one, the end of all names for another.
+pub fn refuse_lost_metadata(entered: &LockedStore) -> CliResult<()> {
+    let dir = entered.home.mds_log();
+    let empty = std::fs::read_dir(&dir).map_or(true, |mut entries| entries.next().is_none());
+    if entered.fresh || !empty {
+        return Ok(());
+    }
+    Err(CliError::new(format!(
+        "'{}' is empty: the metadata is not there",
+        dir.display()
+    ))
+    .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup"))
 }

@@ -10,6 +10,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// The first argument of a mount watchdog's process.
+pub const WATCHDOG_COMMAND: &str = "guardian";
+
 /// How often a sign of life is given, by a task of the runtime: when no task gets its turn any more, none is given.
 const EVERY: Duration = Duration::from_secs(2);
 
@@ -42,7 +45,7 @@ impl WatchdogProcess {
         let program = std::env::current_exe().or_trouble(failed)?;
         let abort = control.clone_abort_file().or_trouble(failed)?;
         let mut child = Command::new(program)
-            .arg(crate::commands::guardian::NAME)
+            .arg(WATCHDOG_COMMAND)
             .arg("--connection")
             .arg(control.id().to_string())
             .arg("--detach")

@@ -2,9 +2,7 @@
 
 use super::layout::{ComponentView, LayoutView, ObjectView, StoredObject};
 use super::{Parts, StopRequest, status};
-use crate::commands::df::OstSpace;
-use crate::commands::sync::Synced;
-use crate::control::{ControlHandler, ControlReply, ControlRequest};
+use crate::control::{ControlHandler, ControlReply, ControlRequest, OstSpace, Synced};
 use gupfs_client::{Client, TargetSpace};
 use gupfs_oss::Oss;
 use gupfs_proto::layout::DefaultLayout;

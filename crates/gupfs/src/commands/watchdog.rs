@@ -4,15 +4,13 @@
 //! what it waits for. Users do not start it: neither help nor completions mention it.
 
 use crate::exit::{CliResult, Exit, OrCliError};
+use crate::node::WATCHDOG_COMMAND;
 use clap::Parser;
 use gupfs_fuse::connection::{ConnectionControl, ConnectionId};
 use gupfs_fuse::watchdog::{WatchdogOptions, watch};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// The first argument of such a process.
-pub const NAME: &str = "guardian";
 
 /// Watches a serving process; started by `gupfs up`
 #[derive(Parser)]
@@ -30,7 +28,7 @@ impl WatchdogCommand {
     /// Some if this process was started as a mount watchdog.
     pub fn from_args() -> Option<WatchdogCommand> {
         let mut args = std::env::args_os().skip(1).peekable();
-        let meant = args.peek().is_some_and(|first| first == NAME);
+        let meant = args.peek().is_some_and(|first| first == WATCHDOG_COMMAND);
         meant.then(|| WatchdogCommand::parse_from(args))
     }
 

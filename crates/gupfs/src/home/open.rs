@@ -3,6 +3,7 @@
 //! Order of an initialisation: `gupfs.init` · directories and key · stores (by the caller) · `gupfs.toml` · `gupfs.init`
 //! away. Nothing is served before `gupfs.toml` is there, so whatever lies beside a lone `gupfs.init` holds no data.
 
+use super::files::{is_empty, make_dir, names, remove_file, remove_tree};
 use super::lock::LOCK;
 use super::marker::{self, BEGUN, Marker};
 use super::{Lock, MARKER, StoreDir, cannot, ost_of_name};
@@ -12,7 +13,7 @@ use gupfs_platform::Random;
 use gupfs_proto::{ClusterId, Incarnation, OstId, VirtualShards};
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Free space a new store needs: two segments of the log and the one being written (3 × 64 MiB), and room above the
@@ -46,7 +47,12 @@ pub struct LockedStore {
 impl StoreDir {
     /// Takes a locked directory into use: initialises it if it is empty, goes on with an initialisation that broke
     /// off, adds OSTs; refuses what is not ours.
-    pub fn enter(self, lock: Lock, wish: &StoreOptions, dice: &Random) -> CliResult<LockedStore> {
+    pub fn open_or_initialise(
+        self,
+        lock: Lock,
+        wish: &StoreOptions,
+        dice: &Random,
+    ) -> CliResult<LockedStore> {
         if let Some(osts) = wish.osts
             && osts > OSTS_MAX
         {
@@ -302,50 +308,4 @@ fn holds_objects(dir: &Path) -> CliResult<bool> {
         }
     }
     Ok(false)
-}
-
-fn is_empty(dir: &Path) -> bool {
-    names(dir).is_ok_and(|names| names.iter().all(|name| name == "lost+found"))
-}
-
-pub(super) fn names(dir: &Path) -> CliResult<Vec<String>> {
-    let read = || -> std::io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(dir)? {
-            names.push(entry?.file_name().to_string_lossy().into_owned());
-        }
-        names.sort();
-        Ok(names)
-    };
-    read().map_err(|error| cannot("list", dir, &error))
-}
-
-/// For its owner alone, whatever the umask.
-pub fn make_dir(dir: &Path) -> CliResult<()> {
-    match std::fs::DirBuilder::new().mode(0o700).create(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(cannot("make the directory", dir, &error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn remove_tree(path: &Path) -> CliResult<()> {
-    let gone = if path.is_dir() && !path.is_symlink() {
-        std::fs::remove_dir_all(path)
-    } else {
-        std::fs::remove_file(path)
-    };
-    unless_absent(gone).map_err(|error| cannot("remove", path, &error))
-}
-
-fn remove_file(path: &Path) -> CliResult<()> {
-    unless_absent(std::fs::remove_file(path)).map_err(|error| cannot("remove", path, &error))
-}
-
-fn unless_absent(result: std::io::Result<()>) -> std::io::Result<()> {
-    match result {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
