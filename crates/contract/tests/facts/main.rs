@@ -1,4 +1,4 @@
-//! Tests the facts on the running kernel over /dev/fuse. Without the device, or the right to mount, the test prints SKIPPED.
+//! Tests the facts on the running kernel over /dev/fuse. Without the device, or the right to mount, the test is skipped.
 
 mod kernel;
 

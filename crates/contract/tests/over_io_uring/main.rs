@@ -1,4 +1,4 @@
-//! Tests the facts over io_uring. On a host that does not permit it the test prints SKIPPED.
+//! Tests the facts over io_uring. On a host that does not permit it the test is skipped.
 
 #[path = "../facts/kernel.rs"]
 mod kernel;

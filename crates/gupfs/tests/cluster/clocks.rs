@@ -3,6 +3,7 @@
 use crate::load;
 use crate::running::{can_mount, gupfs};
 use crate::town::{Ground, Town, text};
+use gupfs_skips::{Need, skip};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -102,7 +103,10 @@ fn wall_clocks_that_jump_change_time_stamps_and_nothing_else() {
         return;
     }
     if cfg!(not(target_arch = "x86_64")) {
-        eprintln!("SKIPPED: clocks of one process are moved on x86-64 alone");
+        skip(
+            Need::Architecture,
+            "the clock of one process can be moved on x86-64 only",
+        );
         return;
     }
     let dir = tempfile::tempdir().unwrap();

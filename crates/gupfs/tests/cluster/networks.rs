@@ -1,6 +1,7 @@
 //! Hosts that are networks of their own on this one: each has a cable to a switch, and cables can be cut.
 
 use crate::town::Ground;
+use gupfs_skips::{Need, skip};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -28,7 +29,10 @@ impl Networks {
             hosts: hosts.iter().map(ToString::to_string).collect(),
         };
         if let Err(error) = ip(&format!("netns add {}", networks.hub())) {
-            eprintln!("SKIPPED: no networks on this machine: {error}");
+            skip(
+                Need::Namespaces,
+                format!("no network namespaces on this host: {error}"),
+            );
             return None;
         }
         networks.lay_cables().unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
 
 use gupfs_fuse::over_io_uring::UringSupport;
+use gupfs_skips::{Need, skip};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -14,7 +15,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// False where the tests were told that they cannot mount; where nobody said so and they cannot, they fail.
 pub fn can_mount() -> bool {
     if std::env::var_os("GUPFS_TEST_NO_MOUNT").is_some_and(|value| value == "1") {
-        eprintln!("GUPFS_TEST_NO_MOUNT=1: not tried");
+        skip(Need::Fuse, "GUPFS_TEST_NO_MOUNT=1");
         return false;
     }
     assert!(
@@ -28,7 +29,10 @@ pub fn can_mount() -> bool {
             UringSupport::NotInKernel | UringSupport::RingsRefused(_)
         )
     {
-        eprintln!("SKIPPED: no FUSE over io_uring on this machine: {support:?}");
+        skip(
+            Need::FuseOverIoUring,
+            format!("no FUSE over io_uring on this host: {support:?}"),
+        );
         return false;
     }
     true
