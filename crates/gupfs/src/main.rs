@@ -16,12 +16,12 @@ mod control;
 mod daemon;
 mod events;
 mod exit;
-mod home;
 mod kernel;
 mod logging;
 mod metrics;
 mod mountpoint;
 mod node;
+mod store_dir;
 mod stores;
 
 use clap::Parser;

@@ -268,7 +268,7 @@ fn a_store_of_a_version_that_is_not_known_yet_is_refused_by_its_number() {
     expect![[r#"
         exit status: 1
         gupfs up: the store in 'DIR/store' has format version 2; this program reads up to version 1.
-          → use the newer gupfs that made it.
+          → use the newer gupfs that wrote it.
     "#]]
     .assert_eq(&place.refusal(&[]));
     assert_eq!(place.listing(), before);

@@ -57,7 +57,7 @@ fn a_newer_format_is_refused() {
         expect![[r#"
             exit status: 1
             gupfs up: the store in 'DIR/store' has format version 2; this program reads up to version 1.
-              → use the newer gupfs that made it.
+              → use the newer gupfs that wrote it.
         "#]],
     );
 }
@@ -70,8 +70,8 @@ fn an_unknown_feature_is_refused_by_name() {
         &[],
         expect![[r#"
             exit status: 1
-            gupfs up: the store in 'DIR/store' uses what this program does not know: snapshots.
-              → use the newer gupfs that made it.
+            gupfs up: the store in 'DIR/store' uses features that this program does not support: snapshots.
+              → use the newer gupfs that wrote it.
         "#]],
     );
 }
@@ -89,7 +89,7 @@ fn a_store_whose_marker_is_missing_is_explained() {
         expect![[r#"
             exit status: 1
             gupfs up: 'DIR/store' looks like a gupfs store whose marker gupfs.toml is missing.
-              → restore gupfs.toml from a backup; nothing in the directory was changed.
+              → restore gupfs.toml from a backup; gupfs has changed nothing in the directory.
         "#]],
     );
 }
@@ -102,7 +102,7 @@ fn fewer_osts_than_there_are_is_refused() {
         &["--osts", "1"],
         expect![[r#"
             exit status: 2
-            gupfs up: 'DIR/store' has 2 OSTs, and --osts asks for 1: an OST cannot be taken away while files lie on it.
+            gupfs up: 'DIR/store' has 2 OSTs, and --osts asks for 1: gupfs cannot remove an OST, because files may lie on it.
               → start with --osts 2, or without --osts.
         "#]],
     );
@@ -116,8 +116,8 @@ fn an_unfinished_initialisation_with_something_else_in_it_is_explained() {
         &[],
         expect![[r#"
             exit status: 1
-            gupfs up: an initialisation of 'DIR/store' broke off, and since then something else came there: 'notes'.
-              → move that away and start again.
+            gupfs up: an initialisation of 'DIR/store' was interrupted, and something else is in it now: 'notes'.
+              → move these files to another directory and start again.
         "#]],
     );
     check_refusal(
@@ -125,9 +125,9 @@ fn an_unfinished_initialisation_with_something_else_in_it_is_explained() {
         &[],
         expect![[r#"
             exit status: 1
-            TIME INFO an initialisation broke off here; starting it anew dir=DIR/store
+            TIME INFO an initialisation of this directory was interrupted; starting it again dir=DIR/store
             gupfs up: 'DIR/store/ost0' holds objects, but gupfs.toml does not list ost0.
-              → if it belongs to another store, move it away; if not, restore gupfs.toml from a backup.
+              → if it belongs to another store, move it there; if not, restore gupfs.toml from a backup.
         "#]],
     );
 }
@@ -301,7 +301,7 @@ fn a_store_in_use_is_refused_with_the_pid() {
     expect![[r#"
         1
         gupfs up: 'DIR/store' is in use by process PID.
-          → look at it with `gupfs status DIR/store`, or stop it with `gupfs stop DIR/store`.
+          → see its state with `gupfs status DIR/store`, or stop it with `gupfs stop DIR/store`.
     "#]]
     .assert_eq(&said);
     let second = place.dir().join("second");

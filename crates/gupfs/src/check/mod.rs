@@ -14,7 +14,7 @@ mod targets;
 pub use objects::ObjectProblem;
 
 use crate::exit::{CliError, CliResult, Exit};
-use crate::home::{Lock, Marker, StoreDir};
+use crate::store_dir::{Lock, Marker, StoreDir};
 use crate::stores::{DescriptorBudget, open_metadata};
 use gupfs_namespace::check::Problem;
 use gupfs_platform::Platform;
@@ -133,14 +133,18 @@ impl Report {
 }
 
 /// Looks at a store that nothing serves; with `repair`, mends what loses nothing.
-pub async fn run(home: &StoreDir, wish: CheckOptions, platform: &Platform) -> CliResult<Report> {
-    let unusable = |trouble: CliError| trouble.exit(Exit::Unusable);
-    let marker = home.read_marker().map_err(unusable)?;
-    let _lock = Lock::take(home).map_err(unusable)?;
-    let places = targets::find(home, &marker, &wish.osts)
+pub async fn run(
+    store_dir: &StoreDir,
+    wish: CheckOptions,
+    platform: &Platform,
+) -> CliResult<Report> {
+    let unusable = |error: CliError| error.exit(Exit::Unusable);
+    let marker = store_dir.read_marker().map_err(unusable)?;
+    let _lock = Lock::take(store_dir).map_err(unusable)?;
+    let places = targets::find(store_dir, &marker, &wish.osts)
         .await
         .map_err(unusable)?;
-    let store = Store::open(home, &marker, places, platform).await?;
+    let store = Store::open(store_dir, &marker, places, platform).await?;
     let outcome = store.check_and_repair(&wish).await;
     store.close().await;
     outcome
@@ -159,14 +163,14 @@ struct Store {
 
 impl Store {
     async fn open(
-        home: &StoreDir,
+        store_dir: &StoreDir,
         marker: &Marker,
         places: Vec<(OstId, PathBuf)>,
         platform: &Platform,
     ) -> CliResult<Store> {
         let share = DescriptorBudget::of_this_process(places.len())
-            .map_err(|trouble| trouble.exit(Exit::Unusable))?;
-        let (kv, found) = open_metadata(home, marker, share, platform).await?;
+            .map_err(|error| error.exit(Exit::Unusable))?;
+        let (kv, found) = open_metadata(store_dir, marker, share, platform).await?;
         Ok(Store {
             platform: platform.clone(),
             kv,

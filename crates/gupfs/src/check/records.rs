@@ -53,10 +53,10 @@ pub fn shards(kv: &Kv) -> CliResult<VirtualShards> {
     let unreadable = || CliError::new("the metadata store has no format record: it holds no names");
     let value = kv
         .get(RecordKey::format().as_bytes())
-        .or_trouble(|| "cannot read the metadata store".into())?
+        .or_cli_error(|| "cannot read the metadata store".into())?
         .ok_or_else(unreadable)?;
     let format =
-        StoreFormat::decode(&value).or_trouble(|| "cannot read the format record".into())?;
+        StoreFormat::decode(&value).or_cli_error(|| "cannot read the format record".into())?;
     Ok(format.shards)
 }
 
@@ -77,7 +77,7 @@ pub fn each(kv: &Kv, range: &KeyRange, mut take: impl FnMut(&RecordKey, &Bytes))
     loop {
         let records = kv
             .scan(bytes(&from), bytes(&range.to), STEP)
-            .or_trouble(|| "cannot read the metadata store".into())?;
+            .or_cli_error(|| "cannot read the metadata store".into())?;
         let more = records.len() == STEP;
         for (key, value) in records {
             let key = RecordKey::from_bytes(&key);

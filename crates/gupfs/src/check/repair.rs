@@ -36,7 +36,7 @@ impl Store {
         self.kv
             .wait_durable(last)
             .await
-            .or_trouble(|| "the repairs could not be made durable".into())?;
+            .or_cli_error(|| "the repairs could not be made durable".into())?;
         Ok(mended)
     }
 
@@ -63,8 +63,8 @@ impl Store {
             }
             let batch = effects.batch.into_iter();
             let batch = batch.map(|(key, value)| (bytes(&key), value)).collect();
-            let seq = self.kv.stage(0, batch).or_trouble(failed)?;
-            self.kv.wait_committed(seq).await.or_trouble(failed)?;
+            let seq = self.kv.stage(0, batch).or_cli_error(failed)?;
+            self.kv.wait_committed(seq).await.or_cli_error(failed)?;
             if !effects.unfinished {
                 return Ok(true);
             }
@@ -148,7 +148,7 @@ impl Fetched {
         for key in keys {
             let value = kv
                 .get(key.as_bytes())
-                .or_trouble(|| "cannot read the metadata store".into())?;
+                .or_cli_error(|| "cannot read the metadata store".into())?;
             self.values.insert(key, value);
         }
         Ok(())
@@ -157,7 +157,7 @@ impl Fetched {
     fn read(&mut self, kv: &Kv, range: KeyRange, limit: usize) -> CliResult<()> {
         let records = kv
             .scan(bytes(&range.from), bytes(&range.to), limit)
-            .or_trouble(|| "cannot read the metadata store".into())?;
+            .or_cli_error(|| "cannot read the metadata store".into())?;
         let records = records
             .into_iter()
             .map(|(key, value)| (RecordKey::from_bytes(&key), value))

@@ -4,7 +4,7 @@ use super::CheckFault;
 use super::objects::{Expected, ObjectProblem};
 use super::progress::Progress;
 use crate::exit::{CliError, CliResult, OrCliError};
-use crate::home::{Marker, StoreDir};
+use crate::store_dir::{Marker, StoreDir};
 use crate::stores::{DescriptorBudget, dir_and_subdirs, open_target, read_target_id};
 use gupfs_platform::Platform;
 use gupfs_proto::{ClusterId, FsError, ObjectId, OstId};
@@ -24,11 +24,11 @@ pub type OpenedTarget = (OstId, Result<Objects, String>);
 /// # Errors
 /// A directory that holds no target of this cluster, or the same one twice.
 pub async fn find(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     marker: &Marker,
     elsewhere: &[PathBuf],
 ) -> CliResult<Vec<(OstId, PathBuf)>> {
-    let mut found: Vec<_> = marker.osts().map(|ost| (ost, home.ost(ost))).collect();
+    let mut found: Vec<_> = marker.osts().map(|ost| (ost, store_dir.ost(ost))).collect();
     for dir in elsewhere {
         let below = targets_of(marker.cluster(), dir).await?;
         if below.is_empty() {
@@ -53,7 +53,7 @@ pub async fn find(
 /// The targets in a directory, or right below it.
 async fn targets_of(cluster: ClusterId, dir: &Path) -> CliResult<Vec<(OstId, PathBuf)>> {
     let places =
-        dir_and_subdirs(dir).or_trouble(|| format!("cannot look into '{}'", dir.display()))?;
+        dir_and_subdirs(dir).or_cli_error(|| format!("cannot look into '{}'", dir.display()))?;
     let mut found = Vec::new();
     for place in places {
         if let Some(ost) = target_of(cluster, &place).await? {
@@ -65,19 +65,19 @@ async fn targets_of(cluster: ClusterId, dir: &Path) -> CliResult<Vec<(OstId, Pat
 
 /// None for a directory that is no target.
 async fn target_of(cluster: ClusterId, dir: &Path) -> CliResult<Option<OstId>> {
-    let Some(whose) = read_target_id(dir).await.map_err(CliError::new)? else {
+    let Some(target_id) = read_target_id(dir).await.map_err(CliError::new)? else {
         return Ok(None);
     };
-    if whose.cluster != cluster {
+    if target_id.cluster != cluster {
         return Err(CliError::new(format!(
             "'{}' is ost{} of cluster {}, and the store is {cluster}'s",
             dir.display(),
-            whose.ost,
-            whose.cluster
+            target_id.ost,
+            target_id.cluster
         ))
         .todo("name OSTs of this cluster alone"));
     }
-    Ok(Some(whose.ost))
+    Ok(Some(target_id.ost))
 }
 
 pub async fn open(
@@ -88,8 +88,8 @@ pub async fn open(
 ) -> Vec<OpenedTarget> {
     let mut opened = Vec::new();
     for (ost, dir) in places {
-        let whose = TargetId { cluster, ost };
-        let target = match open_target(&dir, whose, share, platform).await {
+        let target_id = TargetId { cluster, ost };
+        let target = match open_target(&dir, target_id, share, platform).await {
             Ok(objects) => match objects.serve_unadopted().await {
                 Ok(()) => Ok(objects),
                 Err(refusal) => Err(refusal.to_string()),

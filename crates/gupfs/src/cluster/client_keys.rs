@@ -2,7 +2,7 @@
 //! it: each is derived from the cluster's key.
 
 use crate::exit::{CliError, CliResult};
-use crate::home::StoreDir;
+use crate::store_dir::StoreDir;
 use gupfs_proto::Timestamp;
 use gupfs_rpc::{ClientKeyId, ClientKeyList, ClientKeyOptions};
 use parking_lot::Mutex;
@@ -106,10 +106,10 @@ impl KeyList {
 /// # Errors
 /// When the list cannot be read or written, or `change` refuses.
 pub fn change_list<T>(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     change: impl FnOnce(&mut KeyList) -> CliResult<T>,
 ) -> CliResult<T> {
-    let path = home.client_keys();
+    let path = store_dir.client_keys();
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         CliError::new(format!("cannot {what} the list of client keys '{}': {error}", path.display()))
             .todo("run as the user that owns the store, or as root; a damaged list is restored from a backup of the store")
@@ -135,7 +135,7 @@ pub fn change_list<T>(
         )?;
         file.sync_all()?;
         std::fs::rename(&aside, &path)?;
-        File::open(home.root())?.sync_all()
+        File::open(store_dir.root())?.sync_all()
     };
     write().map_err(|error| failed("write", &error))?;
     Ok(changed)
@@ -154,8 +154,8 @@ struct CachedKeyList {
 }
 
 impl KeyListFile {
-    pub fn of(home: &StoreDir) -> KeyListFile {
-        let path = home.client_keys();
+    pub fn of(store_dir: &StoreDir) -> KeyListFile {
+        let path = store_dir.client_keys();
         // Its version first: a change in between is seen at the next look.
         let version = version(&path);
         let list = KeyList::read(&path);
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn a_list_that_changes_is_seen_and_a_damaged_one_lets_nobody_in() {
         let dir = tempfile::tempdir().unwrap();
-        let home = StoreDir::at(dir.path()).unwrap();
-        let file = KeyListFile::of(&home);
+        let store_dir = StoreDir::at(dir.path()).unwrap();
+        let file = KeyListFile::of(&store_dir);
         let of = ClientKeyId {
             name: "node7".into(),
             number: 5,
@@ -207,13 +207,13 @@ mod tests {
         assert!(file.find(&of).unwrap_err().contains("not in the list"));
         let now = Timestamp::new(7, 0);
         let root = ClientKeyOptions { root: true };
-        change_list(&home, |list| {
+        change_list(&store_dir, |list| {
             list.add(&of, root, now);
             Ok(())
         })
         .unwrap();
         assert_eq!(file.find(&of), Ok(root));
-        change_list(&home, |list| {
+        change_list(&store_dir, |list| {
             list.active("node7").unwrap().revoked = Some(8);
             Ok(())
         })
@@ -224,7 +224,7 @@ mod tests {
             number: 6,
             ..of.clone()
         };
-        change_list(&home, |list| {
+        change_list(&store_dir, |list| {
             list.add(&again, root, now);
             Ok(())
         })
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(file.find(&again), Ok(root));
         assert!(file.find(&of).is_err());
         std::fs::write(
-            home.client_keys(),
+            store_dir.client_keys(),
             "format = \"gupfs client keys\"\nversion = 9\n",
         )
         .unwrap();

@@ -194,11 +194,8 @@ mod tests {
         check(&bytes, expect!["client key node7#0000000000000abc"]);
         assert!(write_client_key(&path, &cluster, &of).is_err());
         // A server is told what it has.
-        let trouble = read_cluster_key(Some(&path)).unwrap_err().to_string();
-        assert!(
-            trouble.contains("is the client key of 'node7'"),
-            "{trouble}"
-        );
+        let error = read_cluster_key(Some(&path)).unwrap_err().to_string();
+        assert!(error.contains("is the client key of 'node7'"), "{error}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub async fn listen(identity: &ProcessIdentity, address: &str) -> CliResult<Boun
     let listener = identity.net.listen(address).await;
     listener
         .map(BoundListener)
-        .or_trouble(|| format!("cannot listen at '{address}'"))
+        .or_cli_error(|| format!("cannot listen at '{address}'"))
 }
 
 /// How many files this process may have open.

@@ -36,7 +36,7 @@ pub async fn survey(
 ) -> CliResult<(Vec<SurveyedTarget>, BoundListener)> {
     let unreadable = || "the metadata store cannot be read".into();
     let survey =
-        TargetSurvey::new(kv, by.cluster, platform.clock.clone()).or_trouble(unreadable)?;
+        TargetSurvey::new(kv, by.cluster, platform.clock.clone()).or_cli_error(unreadable)?;
     if !survey.expects(by.here) {
         return Ok((Vec::new(), listening));
     }
@@ -61,8 +61,8 @@ pub async fn survey(
     loop {
         match listen(by.identity, &address).await {
             Ok(listening) => return Ok((heard, listening)),
-            Err(trouble) if platform.clock.boot().since(begun) >= FREE_AGAIN => {
-                return Err(trouble);
+            Err(error) if platform.clock.boot().since(begun) >= FREE_AGAIN => {
+                return Err(error);
             }
             Err(_) => platform.clock.sleep(LOOK_AGAIN).await,
         }

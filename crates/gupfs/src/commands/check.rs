@@ -4,7 +4,7 @@ use crate::amount::{show_count, show_size};
 use crate::check::salvage::{self, SalvageLoss, Salvaged, show_date};
 use crate::check::{self, CheckOptions, Report};
 use crate::exit::{CliResult, Exit, OrCliError};
-use crate::home::StoreDir;
+use crate::store_dir::StoreDir;
 use clap::Args;
 use gupfs_platform::Platform;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const SHOWN: usize = 100;
 
 It finds: objects without inode, missing objects of an inode, objects on a wrong OST, directory entries without inode, inodes \
 without entry (--repair names them in the root directory), wrong counts, unreadable records, leftovers of interrupted operations; \
-with --data also bytes that do not match their checksum. OSTs of a cluster whose directories are not named with --ost are not \
+with --data also bytes that do not match their checksum. OSTs of a cluster target_id directories are not named with --ost are not \
 checked; the number of objects that must be on them is printed.
 
 --salvage is for metadata that does not open, or has problems that --repair leaves: it keeps the readable part of log and index, rebuilds \
@@ -55,12 +55,12 @@ pub struct Check {
 impl Check {
     pub fn run(self) -> CliResult<Exit> {
         crate::logging::start_quiet();
-        let unusable = |trouble: crate::exit::CliError| trouble.exit(Exit::Unusable);
-        let home = StoreDir::at(&self.dir).map_err(unusable)?;
+        let unusable = |error: crate::exit::CliError| error.exit(Exit::Unusable);
+        let store_dir = StoreDir::at(&self.dir).map_err(unusable)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
-            .or_trouble(|| "cannot start the runtime".into())?;
+            .or_cli_error(|| "cannot start the runtime".into())?;
         let wish = CheckOptions {
             osts: self.ost,
             data: self.data,
@@ -68,7 +68,7 @@ impl Check {
         };
         let platform = Platform::real();
         if self.salvage {
-            let done = runtime.block_on(salvage::run(&home, &wish, &platform))?;
+            let done = runtime.block_on(salvage::run(&store_dir, &wish, &platform))?;
             if self.json {
                 println!("{}", salvage_json(&done));
             } else {
@@ -76,7 +76,7 @@ impl Check {
             }
             return Ok(done.exit());
         }
-        let report = runtime.block_on(check::run(&home, wish, &platform))?;
+        let report = runtime.block_on(check::run(&store_dir, wish, &platform))?;
         if self.json {
             println!("{}", json(&report));
         } else {

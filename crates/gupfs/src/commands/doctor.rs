@@ -2,8 +2,8 @@
 
 use crate::amount::show_size;
 use crate::exit::{CliResult, Exit};
-use crate::home::OSTS_DEFAULT;
 use crate::kernel::{self, FactSelection, Trial};
+use crate::store_dir::OSTS_DEFAULT;
 use crate::stores::DescriptorBudget;
 use clap::Args;
 use gupfs_contract::{FactFinding as Tried, FactVerdict, FactWeight};
@@ -350,12 +350,12 @@ fn space(dir: &Path) -> Finding {
             let free = space.f_bavail * space.f_frsize;
             finding(
                 "space",
-                free >= crate::home::SPACE_MIN,
+                free >= crate::store_dir::SPACE_MIN,
                 format!(
                     "{} free under '{}'; a new store needs {}",
                     show_size(free),
                     existing.display(),
-                    show_size(crate::home::SPACE_MIN)
+                    show_size(crate::store_dir::SPACE_MIN)
                 ),
                 "free some space there, or choose a larger file system",
             )

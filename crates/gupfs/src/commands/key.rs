@@ -3,7 +3,7 @@
 use crate::cluster::{KeyList, change_list, read_cluster_key, write_client_key};
 use crate::control::ControlTarget;
 use crate::exit::{CliError, CliResult, Exit};
-use crate::home::StoreDir;
+use crate::store_dir::StoreDir;
 use clap::{Args, Subcommand};
 use gupfs_platform::Platform;
 use gupfs_rpc::{CLIENT_NAME_MAX, ClientKeyId, ClientKeyOptions};
@@ -91,8 +91,8 @@ impl Client {
             ))
             .exit(Exit::Unusable));
         }
-        let home = home(self.dir.as_deref())?;
-        let Some(cluster) = read_cluster_key(Some(&home.key()))? else {
+        let store_dir = store_dir(self.dir.as_deref())?;
+        let Some(cluster) = read_cluster_key(Some(&store_dir.key()))? else {
             return Err(CliError::new("this store has no cluster key"));
         };
         let platform = Platform::real();
@@ -104,7 +104,7 @@ impl Client {
             .out
             .unwrap_or_else(|| format!("{}.key", self.name).into());
         let options = ClientKeyOptions { root: self.root };
-        change_list(&home, |list| {
+        change_list(&store_dir, |list| {
             if list.active(&of.name).is_some() {
                 return Err(
                     CliError::new(format!("there is a key '{}' already", of.name)).todo(
@@ -142,8 +142,8 @@ fn is_ours(path: &Path, of: &ClientKeyId) -> bool {
 
 impl List {
     fn run(self) -> CliResult<Exit> {
-        let home = home(self.dir.as_deref())?;
-        let path = home.client_keys();
+        let store_dir = store_dir(self.dir.as_deref())?;
+        let path = store_dir.client_keys();
         let list = KeyList::read(&path).map_err(|why| {
             CliError::new(format!(
                 "cannot read the list of client keys '{}': {why}",
@@ -177,8 +177,8 @@ impl List {
 
 impl Revoke {
     fn run(self) -> CliResult<Exit> {
-        let home = home(self.dir.as_deref())?;
-        change_list(&home, |list| {
+        let store_dir = store_dir(self.dir.as_deref())?;
+        change_list(&store_dir, |list| {
             let Some(key) = list.active(&self.name) else {
                 return Err(CliError::new(format!("there is no key '{}'", self.name))
                     .todo("`gupfs key list` shows the keys that there are"));
@@ -192,15 +192,15 @@ impl Revoke {
 }
 
 /// The directory of a metadata store of this host.
-fn home(dir: Option<&Path>) -> CliResult<StoreDir> {
+fn store_dir(dir: Option<&Path>) -> CliResult<StoreDir> {
     let place = ControlTarget::find(dir)?;
-    let Some(home) = place.home() else {
+    let Some(store_dir) = place.store_dir() else {
         return Err(CliError::new(format!(
             "'{}' is a mount of servers elsewhere: client keys are made where the metadata store is",
             place.name()
         ))
         .exit(Exit::Unusable));
     };
-    home.read_marker()?;
-    Ok(home.clone())
+    store_dir.read_marker()?;
+    Ok(store_dir.clone())
 }

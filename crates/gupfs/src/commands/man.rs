@@ -22,9 +22,9 @@ impl Man {
         match &self.dir {
             None => clap_mangen::Man::new(cli)
                 .render(&mut std::io::stdout())
-                .or_trouble(|| "cannot print the manual page".into())?,
+                .or_cli_error(|| "cannot print the manual page".into())?,
             Some(dir) => clap_mangen::generate_to(cli, dir)
-                .or_trouble(|| format!("cannot write to '{}'", dir.display()))?,
+                .or_cli_error(|| format!("cannot write to '{}'", dir.display()))?,
         }
         Ok(Exit::Fine)
     }

@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn an_option_that_there_is_not_is_named() {
-        let trouble = laid_over(&["ro,lazytime"]).unwrap_err().to_string();
-        assert!(trouble.contains("'lazytime'"), "{trouble}");
+        let error = laid_over(&["ro,lazytime"]).unwrap_err().to_string();
+        assert!(error.contains("'lazytime'"), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use crate::cluster::{
 };
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
-use crate::home::make_dir;
+use crate::store_dir::make_dir;
 use clap::{Args, Subcommand};
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
@@ -94,8 +94,8 @@ impl Add {
                 "'{mds}' sent an unexpected reply to the registration of the target"
             )));
         };
-        let whose = TargetId { cluster, ost };
-        Objects::init_as(&disk, platform, whose, incarnation)
+        let target_id = TargetId { cluster, ost };
+        Objects::init_as(&disk, platform, target_id, incarnation)
             .await
             .map_err(|error| failed(&error))?;
         Ok(ost)
@@ -110,7 +110,7 @@ fn prepare(dir: &Path) -> CliResult<()> {
             .exit(Exit::Unusable)
     };
     if !dir.exists() {
-        return make_dir(dir).map_err(|trouble| trouble.exit(Exit::Unusable));
+        return make_dir(dir).map_err(|error| error.exit(Exit::Unusable));
     }
     let entries = std::fs::read_dir(dir).map_err(|error| failed(&error))?;
     for entry in entries.flatten() {

@@ -53,7 +53,7 @@ impl Status {
         loop {
             let answer: Result<StatusReply, CliError> = place.request(&ControlRequest::Status);
             let answer = match answer {
-                Err(trouble) if trouble.exit == Exit::NotRunning => return self.offline(&place),
+                Err(error) if error.exit == Exit::NotRunning => return self.offline(&place),
                 other => other?,
             };
             let text = match self.json {
@@ -109,11 +109,11 @@ impl Status {
     }
 
     fn offline(&self, place: &ControlTarget) -> CliResult<Exit> {
-        let Some(home) = place.home() else {
+        let Some(store_dir) = place.store_dir() else {
             let answer: CliResult<StatusReply> = place.request(&ControlRequest::Status);
             return answer.map(|_| Exit::Fine);
         };
-        let offline = Offline::of(home, &home.read_marker()?);
+        let offline = Offline::of(store_dir, &store_dir.read_marker()?);
         match self.json {
             true => println!("{}", serde_json::json!(offline)),
             false => print!("{}", offline.text()),

@@ -2,7 +2,7 @@
 
 use crate::control::{ControlRequest, ControlTarget};
 use crate::exit::{CliError, CliResult, Exit};
-use crate::home::Lock;
+use crate::store_dir::Lock;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,11 +54,11 @@ impl Stop {
 
 /// A store's process releases the lock last; a mount without a store has only its control socket.
 fn has_ended(place: &ControlTarget) -> CliResult<bool> {
-    match place.home() {
-        Some(home) => Ok(!Lock::is_taken(home)?),
+    match place.store_dir() {
+        Some(store_dir) => Ok(!Lock::is_taken(store_dir)?),
         None => {
             let asked: CliResult<serde_json::Value> = place.request(&ControlRequest::Status);
-            Ok(asked.is_err_and(|trouble| trouble.exit == Exit::NotRunning))
+            Ok(asked.is_err_and(|error| error.exit == Exit::NotRunning))
         }
     }
 }

@@ -272,10 +272,10 @@ mod tests {
     fn a_directory_with_something_else_is_left_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("thesis.tex"), "x").unwrap();
-        let trouble = init(dir.path(), None).make(Duration::ZERO).unwrap_err();
+        let error = init(dir.path(), None).make(Duration::ZERO).unwrap_err();
         assert!(
-            trouble.to_string().contains("holds something else"),
-            "{trouble}"
+            error.to_string().contains("holds something else"),
+            "{error}"
         );
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }

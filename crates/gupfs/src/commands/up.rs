@@ -6,8 +6,8 @@ use crate::cluster::TlsFlags;
 use crate::config::{Config, LogFormat, Transport};
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
-use crate::home::{Lock, LockedStore, StoreDir, StoreOptions, close_to_others, make_dir};
 use crate::node::{self, Node};
+use crate::store_dir::{Lock, LockedStore, StoreDir, StoreOptions, close_to_others, make_dir};
 use crate::{logging, mountpoint};
 use clap::Args;
 use gupfs_platform::Platform;
@@ -114,7 +114,7 @@ impl Up {
                 )
                 .exit(Exit::Unusable)
         })?;
-        let (entered, point) = enter(&self.dir, &point, &config, &platform)?;
+        let (store, point) = enter(&self.dir, &point, &config, &platform)?;
         let settings = node::Settings {
             point,
             listen: config.cluster.listen.clone(),
@@ -124,9 +124,9 @@ impl Up {
         };
         let outcome = block_on(async {
             if settings.accept_loss {
-                salvage::before_start(&entered.home, &entered.marker, &platform).await?;
+                salvage::before_start(&store.dir, &store.marker, &platform).await?;
             }
-            let node = Node::start(entered, settings, &platform, began).await?;
+            let node = Node::start(store, settings, &platform, began).await?;
             match node {
                 Some(node) => node.serve_until_stopped().await,
                 None => Ok(()),
@@ -164,7 +164,7 @@ impl Up {
 /// Refuses a store on a gupfs mount: its servers would wait for a file system that waits for them.
 fn refuse_on_gupfs(dir: &Path) -> CliResult<()> {
     let whole =
-        std::path::absolute(dir).or_trouble(|| format!("cannot find '{}'", dir.display()))?;
+        std::path::absolute(dir).or_cli_error(|| format!("cannot find '{}'", dir.display()))?;
     match mountpoint::mount_containing(&whole)? {
         Some(mount) if mount.kind == mountpoint::FSTYPE => Err(CliError::new(format!(
             "the store '{}' would lie on the gupfs mount '{}'",
@@ -189,9 +189,9 @@ pub fn open_store_dir(
     if !dir.exists() {
         make_dir(dir)?;
     }
-    let home = StoreDir::at(dir)?;
-    let lock = Lock::take(&home)?;
-    home.open_or_initialise(lock, &wish(osts, config), &platform.random)
+    let store_dir = StoreDir::at(dir)?;
+    let lock = Lock::take(&store_dir)?;
+    store_dir.open_or_initialise(lock, &wish(osts, config), &platform.random)
 }
 
 fn wish(osts: Option<u16>, config: &Config) -> StoreOptions {
@@ -221,9 +221,9 @@ fn enter(
         mountpoint::prepare(point, None)?;
         make_dir(dir)?;
     }
-    let home = StoreDir::at(dir)?;
-    let lock = Lock::take(&home)?;
-    let point = mountpoint::prepare(point, Some(&home))?;
-    let entered = home.open_or_initialise(lock, &wish, &platform.random)?;
-    Ok((entered, point))
+    let store_dir = StoreDir::at(dir)?;
+    let lock = Lock::take(&store_dir)?;
+    let point = mountpoint::prepare(point, Some(&store_dir))?;
+    let store = store_dir.open_or_initialise(lock, &wish, &platform.random)?;
+    Ok((store, point))
 }

@@ -38,14 +38,14 @@ impl WatchdogCommand {
         // setsid(2) fails only for the leader of a process group, if a user has started it by hand.
         let _ = rustix::process::setsid();
         let abort = std::io::stdout().as_fd().try_clone_to_owned();
-        let abort = abort.or_trouble(|| "standard output is closed".into())?;
+        let abort = abort.or_cli_error(|| "standard output is closed".into())?;
         let orders = WatchdogOptions {
             control: &ConnectionControl::from_abort_file(ConnectionId(self.connection), abort),
             detach: Some(&self.detach),
             heartbeat_timeout: Some(Duration::from_secs(self.silence)),
         };
         watch(std::io::stdin(), orders)
-            .or_trouble(|| format!("cannot watch connection {}", self.connection))?;
+            .or_cli_error(|| format!("cannot watch connection {}", self.connection))?;
         Ok(Exit::Fine)
     }
 }

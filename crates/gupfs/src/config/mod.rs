@@ -189,7 +189,7 @@ mod tests {
     fn check(text: &str, expected: Expect) {
         let shown = match Config::parse(text, Path::new("gupfs.conf")) {
             Ok(config) => format!("{config:?}"),
-            Err(trouble) => trouble.to_string(),
+            Err(error) => error.to_string(),
         };
         expected.assert_eq(&shown);
     }

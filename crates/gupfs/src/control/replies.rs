@@ -1,8 +1,8 @@
-//! The replies to control requests that both the commands and the process know.
+//! Replies to control requests, as the process sends and the commands read them.
 
 use serde::{Deserialize, Serialize};
 
-/// What `gupfs df` shows of one OST.
+/// The space of one OST, as `gupfs df` shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OstSpace {
     pub ost: u16,
@@ -13,13 +13,13 @@ pub struct OstSpace {
     /// Space that writes may use; the rest of `free` is reserved so that removal always works.
     pub available: u64,
     pub objects: u64,
-    /// OSTs with the same number lie on the same file system, and have the same space.
+    /// Identifies the file system that the OST lies on; OSTs with the same value share its space.
     pub device: String,
 }
 
-/// What was synced.
+/// The result of a sync.
 #[derive(Serialize, Deserialize)]
 pub struct Synced {
-    /// Every change of metadata up to this one is durable.
+    /// All metadata changes up to this number are durable.
     pub change: u64,
 }

@@ -1,9 +1,9 @@
-//! From what a user points at (a store, a mount point, a file on the mount, nothing) to the process that serves it.
+//! Finding the process that serves a path: a store, a mount point, a file on the mount, or the only mount of the host.
 
 use super::{ControlReply, ControlRequest, address, run_of_mount};
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
-use crate::home::{MARKER, StoreDir};
 use crate::mountpoint::{self, FSTYPE};
+use crate::store_dir::{MARKER, StoreDir};
 use gupfs_fuse::mountinfo;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Write};
@@ -11,10 +11,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long an answer may take. `status` collects from all parts; a part that hangs is given up after less.
+/// How long a reply may take. A status request asks all parts of the process, and each of them has a shorter timeout.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a process serves, and the mount through which it was found.
+/// The store or mount that a process serves, and the mount point through which it was found.
 pub struct ControlTarget {
     pub kind: ControlTargetKind,
     pub mount: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub struct ControlTarget {
 #[derive(Debug)]
 pub enum ControlTargetKind {
     Store(StoreDir),
-    /// A mount of servers elsewhere, at this mount point.
+    /// A mount whose servers are on other hosts.
     Mount {
         point: PathBuf,
         source: String,
@@ -31,32 +31,35 @@ pub enum ControlTargetKind {
 }
 
 impl ControlTarget {
-    /// `path` is a store's directory, a mount point or anything below it; None is the only mount of this machine.
+    /// `path` is a store's directory, a mount point or any file below one; None is the only mount of this host.
+    ///
+    /// # Errors
+    /// If the path is neither, or there is not exactly one mount.
     pub fn find(path: Option<&Path>) -> CliResult<ControlTarget> {
         let Some(path) = path else {
-            return the_only_mount();
+            return find_only_mount();
         };
-        // Not canonicalize: a mount whose process hangs would hang us too, and its path needs no look inside.
-        let whole =
-            std::path::absolute(path).or_trouble(|| format!("cannot find '{}'", path.display()))?;
+        // Not `canonicalize`: it would wait for a mount whose process hangs.
+        let whole = std::path::absolute(path)
+            .or_cli_error(|| format!("cannot find '{}'", path.display()))?;
         if let Some(mount) = mountpoint::mount_containing(&whole)?
             && mount.kind == FSTYPE
         {
-            return ControlTarget::behind(mount.path, &mount.source);
+            return ControlTarget::of_mount(mount.path, &mount.source);
         }
-        // A file says by its directory where it is, also through a link.
+        // A file belongs to its directory, also if the path leads through a symbolic link.
         let real = path.canonicalize().ok().filter(|real| !real.is_dir());
         let dir = real.as_deref().and_then(Path::parent).unwrap_or(path);
-        let home = StoreDir::at(dir).map_err(|trouble| trouble.exit(Exit::Unusable))?;
-        if home.marker().exists() {
+        let store_dir = StoreDir::at(dir).map_err(|error| error.exit(Exit::Unusable))?;
+        if store_dir.marker().exists() {
             return Ok(ControlTarget {
-                kind: ControlTargetKind::Store(home),
+                kind: ControlTargetKind::Store(store_dir),
                 mount: None,
             });
         }
-        // A relative path through a symbolic link into a mount shows only now.
-        match mountpoint::mount_containing(home.root())? {
-            Some(mount) if mount.kind == FSTYPE => ControlTarget::behind(mount.path, &mount.source),
+        // A path through a symbolic link into a mount: `canonicalize` has resolved the link.
+        match mountpoint::mount_containing(store_dir.root())? {
+            Some(mount) if mount.kind == FSTYPE => ControlTarget::of_mount(mount.path, &mount.source),
             _ => Err(CliError::new(format!(
                 "'{}' is neither a gupfs store (no {MARKER} in it) nor on a gupfs mount",
                 path.display()
@@ -65,7 +68,7 @@ impl ControlTarget {
         }
     }
 
-    fn behind(mount: PathBuf, source: &str) -> CliResult<ControlTarget> {
+    fn of_mount(mount: PathBuf, source: &str) -> CliResult<ControlTarget> {
         let what = match source.starts_with('/') {
             true => ControlTargetKind::Store(StoreDir::at(Path::new(source))?),
             false => ControlTargetKind::Mount {
@@ -79,33 +82,36 @@ impl ControlTarget {
         })
     }
 
-    /// What people know it by.
+    /// The store's directory or the mount point, for messages.
     pub fn name(&self) -> String {
         match &self.kind {
-            ControlTargetKind::Store(home) => home.root().display().to_string(),
+            ControlTargetKind::Store(store_dir) => store_dir.root().display().to_string(),
             ControlTargetKind::Mount { point, .. } => point.display().to_string(),
         }
     }
 
-    /// The store, if it is on this machine.
-    pub fn home(&self) -> Option<&StoreDir> {
+    /// The store's directory, if it is on this host.
+    pub fn store_dir(&self) -> Option<&StoreDir> {
         match &self.kind {
-            ControlTargetKind::Store(home) => Some(home),
+            ControlTargetKind::Store(store_dir) => Some(store_dir),
             ControlTargetKind::Mount { .. } => None,
         }
     }
 
     fn run(&self) -> CliResult<PathBuf> {
         match &self.kind {
-            ControlTargetKind::Store(home) => Ok(home.run()),
+            ControlTargetKind::Store(store_dir) => Ok(store_dir.run()),
             ControlTargetKind::Mount { point, .. } => run_of_mount(point),
         }
     }
 
-    fn how_to_start(&self) -> String {
+    fn start_advice(&self) -> String {
         match &self.kind {
-            ControlTargetKind::Store(home) => {
-                format!("start it: gupfs up '{}' --mount MNT", home.root().display())
+            ControlTargetKind::Store(store_dir) => {
+                format!(
+                    "start it: gupfs up '{}' --mount MNT",
+                    store_dir.root().display()
+                )
             }
             ControlTargetKind::Mount { point, source } => {
                 format!("mount it: gupfs mount {source} '{}'", point.display())
@@ -113,60 +119,62 @@ impl ControlTarget {
         }
     }
 
-    pub fn request<T: DeserializeOwned>(&self, ask: &ControlRequest) -> CliResult<T> {
+    /// # Errors
+    /// If no process serves the store or mount, the process does not reply, or it refuses the request.
+    pub fn request<T: DeserializeOwned>(&self, request: &ControlRequest) -> CliResult<T> {
         let dir = self.name();
-        match exchange(&self.run()?, ask) {
+        match exchange(&self.run()?, request) {
             Ok(ControlReply::Good(value)) => serde_json::from_value(value)
-                .or_trouble(|| format!("the process that serves '{dir}' answered what this program does not understand; are they of different versions?")),
+                .or_cli_error(|| format!("the process that serves '{dir}' sent a reply that this program does not understand; they may be of different versions")),
             Ok(ControlReply::Bad(why)) => Err(CliError::new(why)),
-            Err(error) if means_not_running(&error) => Err(CliError::new(format!("nothing serves '{dir}'"))
-                .todo(self.how_to_start())
+            Err(error) if is_not_running(&error) => Err(CliError::new(format!("nothing serves '{dir}'"))
+                .todo(self.start_advice())
                 .exit(Exit::NotRunning)),
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(CliError::new(
-                format!("'{dir}' may not be asked by this user"),
+                format!("this user may not send requests to the process that serves '{dir}'"),
             )
             .todo("run as its owner, or as root")),
             Err(error) => Err(CliError::new(format!(
-                "the process that serves '{dir}' does not answer"
+                "the process that serves '{dir}' does not reply"
             ))
             .because(&error)),
         }
     }
 }
 
-fn exchange(run: &Path, ask: &ControlRequest) -> std::io::Result<ControlReply> {
+fn exchange(run: &Path, request: &ControlRequest) -> std::io::Result<ControlReply> {
     let (_dir, path) = address(run)?;
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
     stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
-    let mut line = serde_json::to_string(ask)?;
+    let mut line = serde_json::to_string(request)?;
     line.push('\n');
     stream.write_all(line.as_bytes())?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
-    if answer.is_empty() {
+    let mut reply = String::new();
+    BufReader::new(stream).read_line(&mut reply)?;
+    if reply.is_empty() {
         return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(serde_json::from_str(&answer)?)
+    Ok(serde_json::from_str(&reply)?)
 }
 
-/// No socket, or one that a dead process left.
-fn means_not_running(error: &std::io::Error) -> bool {
+/// Whether there is no socket, or only one of a process that has died.
+fn is_not_running(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
         std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused
     )
 }
 
-fn the_only_mount() -> CliResult<ControlTarget> {
-    let mounts = mountinfo::mounts().or_trouble(|| "cannot read the table of mounts".into())?;
+fn find_only_mount() -> CliResult<ControlTarget> {
+    let mounts = mountinfo::mounts().or_cli_error(|| "cannot read the list of mounts".into())?;
     let ours: Vec<_> = mounts
         .into_iter()
         .filter(|mount| mount.kind == FSTYPE)
         .collect();
     match ours.as_slice() {
-        [one] => ControlTarget::behind(one.path.clone(), &one.source),
-        [] => Err(CliError::new("no gupfs is mounted on this machine")
+        [one] => ControlTarget::of_mount(one.path.clone(), &one.source),
+        [] => Err(CliError::new("no gupfs file system is mounted on this host")
             .todo("name the store's directory, or start it: gupfs up DIR --mount MNT")
             .exit(Exit::NotRunning)),
         several => {
@@ -174,7 +182,7 @@ fn the_only_mount() -> CliResult<ControlTarget> {
                 .iter()
                 .map(|mount| mount.path.display().to_string())
                 .collect();
-            Err(CliError::new("several gupfs are mounted on this machine")
+            Err(CliError::new("several gupfs file systems are mounted on this host")
                 .todo(format!("name one of them: {}", list.join(", ")))
                 .exit(Exit::Unusable))
         }

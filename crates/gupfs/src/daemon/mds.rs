@@ -10,10 +10,10 @@ use crate::config::Config;
 use crate::control;
 use crate::events::print_event;
 use crate::exit::{CliError, CliResult};
-use crate::home::LockedStore;
 use crate::node::{
     ControlService, Parts, StopEvents, cluster_handler, nothing_left_to_serve, print_loss,
 };
+use crate::store_dir::LockedStore;
 use crate::stores::{DescriptorBudget, open_metadata, refuse_lost_metadata};
 use gupfs_mds::Mds;
 use gupfs_platform::{BootTime, Disk, Platform};
@@ -29,37 +29,36 @@ pub struct Settings {
 
 /// Serves until it is told to end.
 pub async fn run(
-    entered: LockedStore,
+    store: LockedStore,
     settings: Settings,
     platform: &Platform,
     began: BootTime,
 ) -> CliResult<()> {
     let (mut told, ask_stop) = StopEvents::listen()?;
     let config = &settings.config;
-    let key = read_cluster_key(Some(&entered.home.key()))?;
+    let key = read_cluster_key(Some(&store.dir.key()))?;
     let identity = identity(platform, key.map(AuthKey::from), read_tls(&config.cluster)?);
     let usual = format!("127.0.0.1:{MDS_PORT}");
     let address = config.cluster.listen.as_deref().unwrap_or(&usual);
     let listening = listen(&identity, address).await?;
-    let name = entered.home.root().display().to_string();
+    let name = store.dir.root().display().to_string();
     let me = identity.local_identity(Role::Mds, &name);
-    let cluster = entered.marker.cluster();
+    let cluster = store.marker.cluster();
     let lines = OssConnections::new(&identity, me.clone(), cluster, "");
     let surveying = SurveyContext {
         identity: &identity,
         me: me.clone(),
         cluster,
-        keys: Arc::new(KeyListFile::of(&entered.home)),
+        keys: Arc::new(KeyListFile::of(&store.dir)),
         here: &[],
         json: settings.json,
     };
     let dial = lines.clone();
-    let (mds, listening) =
-        start(&entered, &settings, dial, (surveying, listening), platform).await?;
+    let (mds, listening) = start(&store, &settings, dial, (surveying, listening), platform).await?;
     print_loss(&mds, settings.json);
-    entered.finish()?;
-    if entered.fresh {
-        let key = entered.home.key();
+    store.finish()?;
+    if store.fresh {
+        let key = store.dir.key();
         let text = format!(
             "a new store; every object server needs the cluster's key '{}', and hosts that mount get keys of their own with `gupfs key client`",
             key.display()
@@ -67,7 +66,7 @@ pub async fn run(
         print_event(settings.json, "made", &text);
     }
     let mut parts = Parts::new(name, cluster, platform, began);
-    parts.home = Some(entered.home.clone());
+    parts.store_dir = Some(store.dir.clone());
     parts.mds = Some(mds.clone());
     parts.lines.push(lines);
     let parts = Arc::new(parts);
@@ -75,7 +74,7 @@ pub async fn run(
     let hosts = Handlers::none()
         .with_peer_handler(meta.clone())
         .with_service(cluster_handler(&parts));
-    let keys = Arc::new(KeyListFile::of(&entered.home));
+    let keys = Arc::new(KeyListFile::of(&store.dir));
     let revoking = watch_revoked(
         platform.clone(),
         parts.callers(),
@@ -102,7 +101,7 @@ pub async fn run(
         parts: parts.clone(),
         stop: ask_stop,
     });
-    let _control = control::serve(&entered.home.run(), &platform.tasks, answers)?;
+    let _control = control::serve(&store.dir.run(), &platform.tasks, answers)?;
     let metrics = start_metrics(config, platform, &parts).await?;
     if early_stop.is_none() {
         print_event(settings.json, "ready", &ready);
@@ -115,10 +114,10 @@ pub async fn run(
     };
     let why = tokio::select! {
         why = until_stop => why,
-        trouble = nothing_left_to_serve(Some(&mds), None, &platform.clock) => {
-            tracing::error!(%trouble, "ending");
-            let _ = std::fs::remove_file(entered.home.pid());
-            return Err(trouble);
+        error = nothing_left_to_serve(Some(&mds), None, &platform.clock) => {
+            tracing::error!(%error, "ending");
+            let _ = std::fs::remove_file(store.dir.pid());
+            return Err(error);
         }
     };
     print_event(settings.json, "stopping", &why);
@@ -129,7 +128,7 @@ pub async fn run(
         server.stop();
     }
     let stopped = mds.stop().await;
-    let _ = std::fs::remove_file(entered.home.pid());
+    let _ = std::fs::remove_file(store.dir.pid());
     stopped.map_err(|error| {
         CliError::new("the metadata server did not stop cleanly")
             .because(&error)
@@ -140,29 +139,29 @@ pub async fn run(
 }
 
 async fn start(
-    entered: &LockedStore,
+    store: &LockedStore,
     settings: &Settings,
     lines: Arc<OssConnections>,
     (surveying, mut listening): (SurveyContext<'_>, BoundListener),
     platform: &Platform,
 ) -> CliResult<(Arc<Mds>, BoundListener)> {
-    let dir = entered.home.mds();
+    let dir = store.dir.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
         CliError::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
     };
-    refuse_lost_metadata(entered)?;
+    refuse_lost_metadata(store)?;
     let share = DescriptorBudget::of_this_process(0)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-    let opened = open_metadata(&entered.home, &entered.marker, share, platform).await?;
+    let opened = open_metadata(&store.dir, &store.marker, share, platform).await?;
     let key = surveying.identity.cluster_key();
     let mut surveyed = Vec::new();
     if settings.accept_loss {
         (surveyed, listening) = survey(listening, &opened.0, surveying, platform).await?;
     }
-    let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
+    let (cluster, incarnation) = (store.marker.cluster(), store.marker.metadata());
     let mut options =
         gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
-    options.shards = VirtualShards(entered.marker.virtual_shards);
+    options.shards = VirtualShards(store.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(lines);
     options.surveyed = surveyed;

@@ -11,9 +11,9 @@ pub mod oss;
 use crate::amount::BusyPoll;
 use crate::config::{Config, Threads};
 use crate::exit::{CliResult, OrCliError};
-use crate::home::close_to_others;
 use crate::metrics;
 use crate::node::Parts;
+use crate::store_dir::close_to_others;
 use gupfs_platform::{Platform, Task};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::future::Future;
@@ -69,7 +69,7 @@ fn block_on_workers<T>(
             }
         })
         .build()
-        .or_trouble(|| "cannot start the runtime".into())?;
+        .or_cli_error(|| "cannot start the runtime".into())?;
     if let Some(window) = busy_poll {
         runtime.spawn(gupfs_platform::busy_poll::run(window));
     }

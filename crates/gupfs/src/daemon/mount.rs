@@ -66,12 +66,12 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     };
     let to = line.status().address;
     let met = met.map_err(|error| {
-        let trouble = CliError::new(format!("cannot reach the metadata server at '{to}'"));
+        let failed = CliError::new(format!("cannot reach the metadata server at '{to}'"));
         let exit = match error.is_permanent() {
             true => Exit::Unusable,
             false => Exit::NotRunning,
         };
-        trouble.because(&*error).exit(exit)
+        failed.because(&*error).exit(exit)
     })?;
     let lines = OssConnections::new(&identity, me, met.cluster, &to);
     let calls = Arc::new(Calls::default());

@@ -134,10 +134,10 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
             let why = tokio::select! {
                 why = told.wait() => why,
                 () = search.run() => "the search for targets ended".into(),
-                trouble = nothing_left_to_serve(None, Some(&oss), &platform.clock) => {
-                    tracing::error!(%trouble, "ending");
+                error = nothing_left_to_serve(None, Some(&oss), &platform.clock) => {
+                    tracing::error!(%error, "ending");
                     report_retired_verifiers(&oss, &lives, platform).await;
-                    return Err(trouble);
+                    return Err(error);
                 }
             };
             if let Some(metrics) = metrics {
@@ -278,17 +278,17 @@ impl TargetSearch {
     /// None for a directory that is no target.
     async fn try_one(&self, dir: &Path) -> Result<Option<OstId>, String> {
         let at = |why: &dyn std::fmt::Display| format!("'{}': {why}", dir.display());
-        let Some(whose) = read_target_id(dir).await? else {
+        let Some(target_id) = read_target_id(dir).await? else {
             return Ok(None);
         };
-        let TargetId { cluster, ost } = whose;
+        let TargetId { cluster, ost } = target_id;
         if cluster != self.cluster {
             return Err(at(&format!(
                 "it belongs to cluster {cluster}, not to {}",
                 self.cluster
             )));
         }
-        let target = match open_target(dir, whose, self.share, &self.platform).await {
+        let target = match open_target(dir, target_id, self.share, &self.platform).await {
             Ok(objects) => ServedTarget::Serving(objects),
             Err(why) => {
                 let _ = self.oss.add(ost, ServedTarget::Down(why.clone()));

@@ -45,7 +45,7 @@ impl KernelFactsProcess {
             .worker_threads(2)
             .enable_all()
             .build()
-            .or_trouble(|| "cannot start the runtime".into())?;
+            .or_cli_error(|| "cannot start the runtime".into())?;
         let transport = match self.device {
             true => FuseTransport::Device,
             false => FuseTransport::Auto,
@@ -56,7 +56,7 @@ impl KernelFactsProcess {
             self.all || matches!(fact.weight, FactWeight::Required | FactWeight::ForPageCache)
         }));
         runtime.shutdown_timeout(Duration::from_secs(5));
-        let text = serde_json::to_string(&findings).or_trouble(|| "cannot say it".into())?;
+        let text = serde_json::to_string(&findings).or_cli_error(|| "cannot say it".into())?;
         println!("{text}");
         Ok(Exit::Fine)
     }
@@ -73,5 +73,5 @@ fn exit_with_parent(running: RunningKernel) -> CliResult<()> {
     });
     watched
         .map(drop)
-        .or_trouble(|| "cannot start a thread".into())
+        .or_cli_error(|| "cannot start a thread".into())
 }

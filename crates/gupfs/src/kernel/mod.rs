@@ -187,7 +187,7 @@ mod tests {
             matches!(fact.weight, FactWeight::Required | FactWeight::ForPageCache)
         }));
         let judged = judge(&findings).map(|judgement| judgement.page_cache);
-        judged.map_err(|trouble| trouble.to_string())
+        judged.map_err(|error| error.to_string())
     }
 
     #[test]

@@ -46,8 +46,8 @@ pub async fn start<S: MetricsSource>(
     source: Arc<S>,
 ) -> CliResult<Task<()>> {
     let failed = || format!("cannot serve metrics at {listen}");
-    let listener = TcpListener::bind(listen).await.or_trouble(failed)?;
-    let address = listener.local_addr().or_trouble(failed)?;
+    let listener = TcpListener::bind(listen).await.or_cli_error(failed)?;
+    let address = listener.local_addr().or_cli_error(failed)?;
     let task = platform
         .tasks
         .spawn("metrics", accept(listener, platform.clone(), source));

@@ -9,7 +9,7 @@ mod holders;
 pub use holders::holders;
 
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
-use crate::home::{Lock, StoreDir};
+use crate::store_dir::{Lock, StoreDir};
 use gupfs_fuse::mountinfo::{self, MountEntry};
 use gupfs_fuse::mountpoint::detach;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub const FSTYPE: &str = "fuse.gupfs";
 
 /// The mount that a path lies on: the longest mount point that it begins with. The mount itself is not asked.
 pub fn mount_containing(path: &Path) -> CliResult<Option<MountEntry>> {
-    let mounts = mountinfo::mounts().or_trouble(|| "cannot read the table of mounts".into())?;
+    let mounts = mountinfo::mounts().or_cli_error(|| "cannot read the table of mounts".into())?;
     Ok(mounts
         .into_iter()
         .enumerate()
@@ -29,16 +29,16 @@ pub fn mount_containing(path: &Path) -> CliResult<Option<MountEntry>> {
 }
 
 /// Sees to it that `point` is an empty directory that nothing is mounted on, and gives its absolute path. A mount of
-/// ours whose process is dead is taken away first. `home` is the store to be served, locked by the caller; None if
+/// ours whose process is dead is taken away first. `store_dir` is the store to be served, locked by the caller; None if
 /// it does not exist yet.
-pub fn prepare(point: &Path, home: Option<&StoreDir>) -> CliResult<PathBuf> {
+pub fn prepare(point: &Path, store_dir: Option<&StoreDir>) -> CliResult<PathBuf> {
     let unusable = |what: String| CliError::new(what).exit(Exit::Unusable);
     // Not canonicalize on the point itself: on a dead mount that fails. Its parent and name are what counts.
     let point = absolute(point)?;
     let mounted =
-        mountinfo::mount_at(&point).or_trouble(|| "cannot read the table of mounts".into())?;
+        mountinfo::mount_at(&point).or_cli_error(|| "cannot read the table of mounts".into())?;
     if let Some(mount) = mounted {
-        remove_if_dead(&mount, home)?;
+        remove_if_dead(&mount, store_dir)?;
     }
     let found = std::fs::metadata(&point).map_err(|error| {
         unusable(format!("cannot find the mount point '{}'", point.display()))
@@ -51,8 +51,8 @@ pub fn prepare(point: &Path, home: Option<&StoreDir>) -> CliResult<PathBuf> {
             point.display()
         )));
     }
-    if let Some(home) = home {
-        refuse_nested(&point, home)?;
+    if let Some(store_dir) = store_dir {
+        refuse_nested(&point, store_dir)?;
     }
     let mut entries = std::fs::read_dir(&point).map_err(|error| {
         unusable(format!("cannot list the mount point '{}'", point.display())).because(&error)
@@ -88,7 +88,7 @@ fn absolute(point: &Path) -> CliResult<PathBuf> {
     }
 }
 
-fn remove_if_dead(mount: &MountEntry, home: Option<&StoreDir>) -> CliResult<()> {
+fn remove_if_dead(mount: &MountEntry, store_dir: Option<&StoreDir>) -> CliResult<()> {
     let point = mount.path.display();
     let in_use = |by: String| {
         CliError::new(format!("the mount point '{point}' is in use: {by}")).exit(Exit::Unusable)
@@ -104,7 +104,7 @@ fn remove_if_dead(mount: &MountEntry, home: Option<&StoreDir>) -> CliResult<()> 
     }
     // Whether a mount of ours is alive shows in its store's lock. Asking the mount itself could wait for ever.
     let served = match StoreDir::at(Path::new(&mount.source)) {
-        Ok(its) if home.is_some_and(|home| home.root() == its.root()) => false,
+        Ok(its) if store_dir.is_some_and(|store_dir| store_dir.root() == its.root()) => false,
         Ok(its) => Lock::is_taken(&its)?,
         Err(_) => false,
     };
@@ -124,8 +124,8 @@ fn remove_if_dead(mount: &MountEntry, home: Option<&StoreDir>) -> CliResult<()> 
     })
 }
 
-fn refuse_nested(point: &Path, home: &StoreDir) -> CliResult<()> {
-    let root = home.root();
+fn refuse_nested(point: &Path, store_dir: &StoreDir) -> CliResult<()> {
+    let root = store_dir.root();
     let how = if point == root {
         "are the same directory"
     } else if point.starts_with(root) {

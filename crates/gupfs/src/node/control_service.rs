@@ -61,7 +61,11 @@ impl ControlService {
 
     async fn local_spaces(&self, oss: &Oss) -> Vec<OstSpace> {
         let device = |ost: OstId| {
-            let dir = self.parts.home.as_ref().map(|home| home.ost(ost));
+            let dir = self
+                .parts
+                .store_dir
+                .as_ref()
+                .map(|store_dir| store_dir.ost(ost));
             let found = dir.and_then(|dir| std::fs::metadata(dir).ok());
             found.map_or(0, |found| found.dev())
         };

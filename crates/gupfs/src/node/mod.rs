@@ -36,8 +36,8 @@ use crate::config::Config;
 use crate::control::{self, ControlServer};
 use crate::events::print_event;
 use crate::exit::{CliError, CliResult};
-use crate::home::LockedStore;
 use crate::metrics::{self, Calls};
+use crate::store_dir::LockedStore;
 use crate::stores::DescriptorBudget;
 use gupfs_mds::Mds;
 use gupfs_platform::{BootTime, Platform, Task};
@@ -60,7 +60,7 @@ pub struct Settings {
 
 /// A process that serves a store and mounts it.
 pub struct Node {
-    entered: LockedStore,
+    store: LockedStore,
     json: bool,
     platform: Platform,
     roles: Arc<Roles>,
@@ -73,7 +73,7 @@ pub struct Node {
 impl Node {
     /// `began` is when the command was given: the ready line tells how long it took. None if a signal ended it before it was mounted.
     pub async fn start(
-        mut entered: LockedStore,
+        mut store: LockedStore,
         settings: Settings,
         platform: &Platform,
         began: BootTime,
@@ -82,18 +82,18 @@ impl Node {
         let (mut told, ask_stop) = StopEvents::listen()?;
         let trial = try_kernel(&settings.config.mount);
         let calls = Arc::new(Calls::default());
-        let door = ReservedAddress::take(&entered, &settings, platform).await?;
+        let door = ReservedAddress::take(&store, &settings, platform).await?;
         let (roles, door) =
-            Roles::start(&mut entered, &settings, platform, calls.clone(), door).await?;
+            Roles::start(&mut store, &settings, platform, calls.clone(), door).await?;
         print_loss(&roles.mds, settings.json);
         let roles = Arc::new(roles);
         let mut parts = Parts::new(
-            entered.home.root().display().to_string(),
-            entered.marker.cluster(),
+            store.dir.root().display().to_string(),
+            store.marker.cluster(),
             platform,
             began,
         );
-        parts.home = Some(entered.home.clone());
+        parts.store_dir = Some(store.dir.clone());
         parts.mds = Some(roles.mds.clone());
         parts.oss = Some(roles.oss.clone());
         parts.client = Some(roles.client.clone());
@@ -101,8 +101,8 @@ impl Node {
         parts.lines.extend(roles.lines.clone());
         let parts = Arc::new(parts);
         if let Some(door) = door {
-            let share = DescriptorBudget::of_this_process(entered.marker.osts().count())?;
-            door.open(&entered, &settings, &roles, &parts, share.capacity);
+            let share = DescriptorBudget::of_this_process(store.marker.osts().count())?;
+            door.open(&store, &settings, &roles, &parts, share.capacity);
         }
         let wish = MountSettings {
             source: parts.name.clone(),
@@ -122,7 +122,7 @@ impl Node {
             why = told.wait() => {
                 print_event(settings.json, "stopping", &why);
                 roles.stop().await;
-                let _ = std::fs::remove_file(entered.home.pid());
+                let _ = std::fs::remove_file(store.dir.pid());
                 print_event(settings.json, "stopped", "stopped before anything was mounted");
                 return Ok(None);
             }
@@ -131,13 +131,13 @@ impl Node {
             Ok(judgement) => {
                 ActiveMount::start(wish, judgement, platform, &roles.client, told).await
             }
-            Err(trouble) => Err(trouble),
+            Err(error) => Err(error),
         };
         let mounted = match mounted {
             Ok(mounted) => mounted,
-            Err(trouble) => {
+            Err(error) => {
                 roles.stop().await;
-                return Err(trouble);
+                return Err(error);
             }
         };
         let _ = parts.mount.set(mounted.mount().clone());
@@ -145,13 +145,13 @@ impl Node {
             parts: parts.clone(),
             stop: ask_stop,
         });
-        let control = control::serve(&entered.home.run(), &platform.tasks, answers)?;
+        let control = control::serve(&store.dir.run(), &platform.tasks, answers)?;
         let metrics = match settings.config.metrics.listen {
             Some(listen) => Some(metrics::start(listen, platform, parts.clone()).await?),
             None => None,
         };
         let node = Node {
-            entered,
+            store,
             json: settings.json,
             platform: platform.clone(),
             roles,
@@ -169,8 +169,8 @@ impl Node {
         let (mds, oss) = (self.roles.mds.clone(), self.roles.oss.clone());
         let why = tokio::select! {
             why = self.mounted.wait_for_unmount() => why,
-            trouble = nothing_left_to_serve(Some(&mds), Some(&oss), &self.platform.clock) => {
-                return Err(self.end_without_a_store(trouble).await);
+            error = nothing_left_to_serve(Some(&mds), Some(&oss), &self.platform.clock) => {
+                return Err(self.end_without_a_store(error).await);
             }
         };
         print_event(self.json, "stopping", &why);
@@ -182,11 +182,11 @@ impl Node {
             server.stop();
         }
         let clean = self.roles.stop().await;
-        let _ = std::fs::remove_file(self.entered.home.pid());
+        let _ = std::fs::remove_file(self.store.dir.pid());
         if !clean {
             return Err(CliError::new(format!(
                 "'{}' is unmounted, but did not stop cleanly; the log says what failed",
-                self.entered.home.root().display()
+                self.store.dir.root().display()
             ))
             .todo("the next start recovers; `gupfs check` looks for damage"));
         }
@@ -195,19 +195,19 @@ impl Node {
     }
 
     /// Takes the mount out of the tree. Nothing is stopped in order: there is nothing that could be kept by that.
-    async fn end_without_a_store(mut self, trouble: CliError) -> CliError {
-        tracing::error!(%trouble, "ending");
+    async fn end_without_a_store(mut self, error: CliError) -> CliError {
+        tracing::error!(%error, "ending");
         self.mounted.detach_mount().await;
         if let Some(server) = self.parts.server.get() {
             server.stop();
         }
-        let _ = std::fs::remove_file(self.entered.home.pid());
-        trouble
+        let _ = std::fs::remove_file(self.store.dir.pid());
+        error
     }
 
     async fn print_ready(&self, began: BootTime) {
         let took = show_time(self.platform.clock.boot().since(began));
-        let osts = self.entered.marker.osts().len();
+        let osts = self.store.marker.osts().len();
         let down = match self.roles.down().await {
             0 => String::new(),
             n => format!(" ({n} down: see `gupfs status`)"),
@@ -243,14 +243,14 @@ struct ReservedAddress {
 
 impl ReservedAddress {
     async fn take(
-        entered: &LockedStore,
+        store: &LockedStore,
         settings: &Settings,
         platform: &Platform,
     ) -> CliResult<Option<ReservedAddress>> {
         let Some(address) = &settings.listen else {
             return Ok(None);
         };
-        let key = crate::cluster::read_cluster_key(Some(&entered.home.key()))?;
+        let key = crate::cluster::read_cluster_key(Some(&store.dir.key()))?;
         let identity = identity(
             platform,
             key.map(AuthKey::from),
@@ -265,7 +265,7 @@ impl ReservedAddress {
 
     fn open(
         self,
-        entered: &LockedStore,
+        store: &LockedStore,
         settings: &Settings,
         roles: &Roles,
         parts: &Arc<Parts>,
@@ -283,7 +283,7 @@ impl ReservedAddress {
             .with_service(cluster_handler(parts));
         let (platform, keys) = (
             &self.identity.platform,
-            Arc::new(KeyListFile::of(&entered.home)),
+            Arc::new(KeyListFile::of(&store.dir)),
         );
         let revoking = watch_revoked(
             platform.clone(),
@@ -292,7 +292,7 @@ impl ReservedAddress {
             keys.clone(),
         );
         platform.tasks.spawn("revoked keys", revoking);
-        let cluster = entered.marker.cluster();
+        let cluster = store.marker.cluster();
         let server =
             (self.listening).open(&self.identity, me, cluster, keys, (hosts, meta), capacity);
         let _ = parts.server.set(server);

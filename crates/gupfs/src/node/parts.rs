@@ -1,8 +1,8 @@
 //! What runs in one process: any of the roles.
 
 use crate::cluster::OssConnections;
-use crate::home::StoreDir;
 use crate::metrics::Calls;
+use crate::store_dir::StoreDir;
 use gupfs_client::Client;
 use gupfs_mds::Mds;
 use gupfs_mount::Mount;
@@ -20,7 +20,7 @@ pub struct Parts {
     pub platform: Platform,
     pub started: BootTime,
     /// The store in whose directory the roles live, if they do.
-    pub home: Option<StoreDir>,
+    pub store_dir: Option<StoreDir>,
     pub mds: Option<Arc<Mds>>,
     pub oss: Option<Arc<Oss>>,
     pub client: Option<Arc<Client>>,
@@ -42,7 +42,7 @@ impl Parts {
             cluster,
             platform: platform.clone(),
             started,
-            home: None,
+            store_dir: None,
             mds: None,
             oss: None,
             client: None,

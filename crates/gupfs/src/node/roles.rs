@@ -7,8 +7,8 @@ use crate::cluster::{
 };
 use crate::config::{self, Atime};
 use crate::exit::{CliError, CliResult};
-use crate::home::LockedStore;
 use crate::metrics::Calls;
+use crate::store_dir::LockedStore;
 use crate::stores::{DescriptorBudget, open_metadata, open_target, refuse_lost_metadata};
 use futures_util::future::join_all;
 use gupfs_client::{AtimeMode, Client, Route};
@@ -44,7 +44,7 @@ pub struct Roles {
 impl Roles {
     /// Makes the stores that are new, opens all, and finishes the directory's initialisation.
     pub async fn start(
-        entered: &mut LockedStore,
+        store: &mut LockedStore,
         settings: &Settings,
         platform: &Platform,
         calls: Arc<Calls>,
@@ -52,16 +52,16 @@ impl Roles {
     ) -> CliResult<(Roles, Option<ReservedAddress>)> {
         let identity = door.as_ref().map(|door| door.identity.clone());
         let identity = identity.as_ref();
-        let cluster = entered.marker.cluster();
-        let share = DescriptorBudget::of_this_process(entered.marker.osts().count())?;
-        make_targets(entered, cluster, platform).await?;
-        let opened = open_targets(entered, share, cluster, platform).await;
+        let cluster = store.marker.cluster();
+        let share = DescriptorBudget::of_this_process(store.marker.osts().count())?;
+        make_targets(store, cluster, platform).await?;
+        let opened = open_targets(store, share, cluster, platform).await;
         let oss = Oss::new(opened);
         let peer = Peer::local(oss.clone());
         let osts: Vec<(OstId, OstPeer)> = (oss.osts().into_iter())
             .map(|ost| (ost, peer.clone()))
             .collect();
-        let [as_mds, as_client] = lines(entered, identity);
+        let [as_mds, as_client] = lines(store, identity);
         let dial = as_mds.clone().map(|lines| lines as Arc<dyn DialOss>);
         let local = Local {
             oss: &oss,
@@ -70,7 +70,7 @@ impl Roles {
         let key = identity.and_then(ProcessIdentity::cluster_key);
         oss.authorizer().set_cluster_key(key.clone());
         let (mds, door) =
-            start_mds(entered, settings, share, platform, local, (dial, key), door).await?;
+            start_mds(store, settings, share, platform, local, (dial, key), door).await?;
         share_capability_keys(&mds, &oss, platform);
         refuse_rejected_targets(&mds, &oss);
         let lives = VerifierReporter::new(oss.clone(), Peer::local(mds.clone()));
@@ -79,7 +79,7 @@ impl Roles {
             CliError::new("the metadata server does not say which lives of the OSTs are over")
                 .because(&refusal)
         })?;
-        entered.finish()?;
+        store.finish()?;
         let mut options = client_options(&settings.point, &settings.config.mount, calls);
         options.shared = identity.is_some();
         let route = match &as_client {
@@ -163,18 +163,18 @@ impl Roles {
 
 /// Superblocks for targets that are new. In a new store all must succeed; so must those that --osts adds.
 async fn make_targets(
-    entered: &LockedStore,
+    store: &LockedStore,
     cluster: ClusterId,
     platform: &Platform,
 ) -> CliResult<()> {
-    for ost in &entered.new_osts {
-        let dir = entered.home.ost(*ost);
+    for ost in &store.new_osts {
+        let dir = store.dir.ost(*ost);
         let failed = |error: &(dyn std::error::Error + 'static)| {
             CliError::new(format!("cannot make the target '{}'", dir.display())).because(error)
         };
         let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-        let whose = TargetId { cluster, ost: *ost };
-        Objects::init(&disk, platform, whose)
+        let target_id = TargetId { cluster, ost: *ost };
+        Objects::init(&disk, platform, target_id)
             .await
             .map_err(|error| failed(&error))?;
     }
@@ -183,14 +183,14 @@ async fn make_targets(
 
 /// A target that cannot be opened is down, and no reason for the others not to serve.
 async fn open_targets(
-    entered: &LockedStore,
+    store: &LockedStore,
     share: DescriptorBudget,
     cluster: ClusterId,
     platform: &Platform,
 ) -> Vec<(OstId, gupfs_oss::ServedTarget)> {
     // Beside each other: each waits for its own disk.
-    let opening = entered.marker.osts().map(|ost| async move {
-        let dir = entered.home.ost(ost);
+    let opening = store.marker.osts().map(|ost| async move {
+        let dir = store.dir.ost(ost);
         let target = match open_target(&dir, TargetId { cluster, ost }, share, platform).await {
             Ok(objects) => gupfs_oss::ServedTarget::Serving(objects),
             Err(why) => {
@@ -204,7 +204,7 @@ async fn open_targets(
 }
 
 async fn start_mds(
-    entered: &LockedStore,
+    store: &LockedStore,
     settings: &Settings,
     share: DescriptorBudget,
     platform: &Platform,
@@ -212,14 +212,14 @@ async fn start_mds(
     (dial, key): (Option<Arc<dyn DialOss>>, Option<ClusterKey>),
     mut door: Option<ReservedAddress>,
 ) -> CliResult<(Arc<Mds>, Option<ReservedAddress>)> {
-    let dir = entered.home.mds();
+    let dir = store.dir.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
         CliError::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
     };
-    refuse_lost_metadata(entered)?;
+    refuse_lost_metadata(store)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-    let opened = open_metadata(&entered.home, &entered.marker, share, platform).await?;
-    let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
+    let opened = open_metadata(&store.dir, &store.marker, share, platform).await?;
+    let (cluster, incarnation) = (store.marker.cluster(), store.marker.metadata());
     let mut surveyed = Vec::new();
     if settings.accept_loss
         && let Some(ReservedAddress {
@@ -229,9 +229,9 @@ async fn start_mds(
     {
         let surveying = SurveyContext {
             identity: &identity,
-            me: identity.local_identity(Role::Mds, &entered.home.root().display().to_string()),
+            me: identity.local_identity(Role::Mds, &store.dir.root().display().to_string()),
             cluster,
-            keys: Arc::new(KeyListFile::of(&entered.home)),
+            keys: Arc::new(KeyListFile::of(&store.dir)),
             here: &local.oss.osts(),
             json: settings.json,
         };
@@ -244,7 +244,7 @@ async fn start_mds(
     }
     let mut options =
         gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
-    options.shards = VirtualShards(entered.marker.virtual_shards);
+    options.shards = VirtualShards(store.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.keep_sessions = dial.is_some();
     options.dial = dial;
@@ -269,10 +269,10 @@ struct Local<'a> {
 
 /// Lines for the metadata server and for the client, if others may join.
 fn lines(
-    entered: &LockedStore,
+    store: &LockedStore,
     identity: Option<&ProcessIdentity>,
 ) -> [Option<Arc<OssConnections>>; 2] {
-    let name = entered.home.root().display().to_string();
+    let name = store.dir.root().display().to_string();
     [Role::Mds, Role::Client].map(|role| {
         let identity = identity?;
         // Two users of one server from one process: each has its own connection.
@@ -281,7 +281,7 @@ fn lines(
         Some(OssConnections::new(
             &identity,
             me,
-            entered.marker.cluster(),
+            store.marker.cluster(),
             "",
         ))
     })

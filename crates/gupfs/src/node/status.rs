@@ -2,7 +2,7 @@
 
 use super::Parts;
 use crate::amount::{show_count, show_size, show_time};
-use crate::home::Marker;
+use crate::store_dir::Marker;
 use gupfs_fuse::FuseTransport;
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
 use gupfs_mount::Mount;
@@ -501,9 +501,9 @@ struct OfflineOst {
 }
 
 impl Offline {
-    pub fn of(home: &crate::home::StoreDir, marker: &Marker) -> Offline {
+    pub fn of(store_dir: &crate::store_dir::StoreDir, marker: &Marker) -> Offline {
         let osts = marker.osts().map(|id| {
-            let dir = home.ost(id);
+            let dir = store_dir.ost(id);
             let space = rustix::fs::statvfs(&dir);
             OfflineOst {
                 ost: id.0,
@@ -518,7 +518,7 @@ impl Offline {
         });
         Offline {
             running: false,
-            dir: home.root().to_path_buf(),
+            dir: store_dir.root().to_path_buf(),
             cluster: marker.cluster().to_string(),
             osts: osts.collect(),
         }

@@ -48,7 +48,7 @@ pub struct Signals {
 
 impl Signals {
     fn listen() -> CliResult<Signals> {
-        let listen = |kind| signal(kind).or_trouble(|| "cannot listen for signals".into());
+        let listen = |kind| signal(kind).or_cli_error(|| "cannot listen for signals".into());
         Ok(Signals {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,

@@ -42,8 +42,8 @@ impl WatchdogProcess {
         tasks: &Tasks,
     ) -> CliResult<WatchdogProcess> {
         let failed = || "cannot start the guardian, a second process of this program".into();
-        let program = std::env::current_exe().or_trouble(failed)?;
-        let abort = control.clone_abort_file().or_trouble(failed)?;
+        let program = std::env::current_exe().or_cli_error(failed)?;
+        let abort = control.clone_abort_file().or_cli_error(failed)?;
         let mut child = Command::new(program)
             .arg(WATCHDOG_COMMAND)
             .arg("--connection")
@@ -55,7 +55,7 @@ impl WatchdogProcess {
             .stdin(Stdio::piped())
             .stdout(abort)
             .spawn()
-            .or_trouble(failed)?;
+            .or_cli_error(failed)?;
         let pipe = child.stdin.take().expect("it was asked for a pipe");
         let pipe = Arc::new(Mutex::new(pipe));
         let signs = tasks.spawn("signs of life", {

@@ -2,7 +2,7 @@
 
 use super::DescriptorBudget;
 use crate::exit::{CliError, CliResult};
-use crate::home::{LockedStore, Marker, StoreDir};
+use crate::store_dir::{LockedStore, Marker, StoreDir};
 use gupfs_platform::{Disk, Platform};
 use gupfs_store::index::Index;
 use gupfs_store::kv::{Kv, KvOptions, KvRecovery};
@@ -10,7 +10,7 @@ use gupfs_store::log::{LogOptions, StoreId};
 
 /// Opens log and index; the log gives the index what it lacks.
 pub async fn open_metadata(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     marker: &Marker,
     share: DescriptorBudget,
     platform: &Platform,
@@ -18,17 +18,17 @@ pub async fn open_metadata(
     let failed = |error: &(dyn std::error::Error + 'static)| {
         CliError::new(format!(
             "cannot open the metadata in '{}'",
-            home.mds().display()
+            store_dir.mds().display()
         ))
         .because(error)
         .todo(format!(
             "restore it from a backup; or keep what can be read of it with `gupfs check {} --salvage` (docs/operate.md, \"Salvage\")",
-            home.root().display()
+            store_dir.root().display()
         ))
     };
-    home.refuse_half_exchanged()?;
-    let disk = Disk::real(home.mds_log()).map_err(|error| failed(&error))?;
-    let dir = home.mds_index();
+    store_dir.refuse_half_exchanged()?;
+    let disk = Disk::real(store_dir.mds_log()).map_err(|error| failed(&error))?;
+    let dir = store_dir.mds_index();
     // fjall does its own I/O.
     let index = platform
         .tasks
@@ -54,10 +54,10 @@ pub async fn open_metadata(
 }
 
 /// An empty store is formatted by whoever opens it: right for a new one, the end of all names for another.
-pub fn refuse_lost_metadata(entered: &LockedStore) -> CliResult<()> {
-    let dir = entered.home.mds_log();
+pub fn refuse_lost_metadata(store: &LockedStore) -> CliResult<()> {
+    let dir = store.dir.mds_log();
     let empty = std::fs::read_dir(&dir).map_or(true, |mut entries| entries.next().is_none());
-    if entered.fresh || !empty {
+    if store.fresh || !empty {
         return Ok(());
     }
     Err(CliError::new(format!(

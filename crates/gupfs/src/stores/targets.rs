@@ -25,19 +25,19 @@ pub async fn read_target_id(dir: &Path) -> Result<Option<TargetId>, String> {
     let disk = Disk::real(dir).map_err(|error| at(error_chain(&error)))?;
     let found = Objects::peek(&disk).await;
     let found = found.map_err(|error| at(error_chain(&error)))?;
-    Ok(found.map(|(whose, _)| whose))
+    Ok(found.map(|(target_id, _)| target_id))
 }
 
 /// Err says why, with the directory.
 pub async fn open_target(
     dir: &Path,
-    whose: TargetId,
+    target_id: TargetId,
     share: DescriptorBudget,
     platform: &Platform,
 ) -> Result<Objects, String> {
     let at = |why: String| format!("'{}': {why}", dir.display());
     let disk = Disk::real(dir).map_err(|error| at(error_chain(&error)))?;
-    Objects::open(disk, platform.clone(), whose, share.target)
+    Objects::open(disk, platform.clone(), target_id, share.target)
         .await
         .map_err(|error| at(error_chain(&error)))
 }

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::exit::{CliError, CliResult, OrCliError};
-use crate::home::StoreDir;
+use crate::store_dir::StoreDir;
 use gupfs_proto::Timestamp;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -23,10 +23,10 @@ pub struct SalvageDirs {
 
 impl SalvageDirs {
     /// Finishes an exchange that was interrupted, and begins a new store in an empty directory.
-    pub fn prepare(home: &StoreDir) -> CliResult<SalvageDirs> {
+    pub fn prepare(store_dir: &StoreDir) -> CliResult<SalvageDirs> {
         let place = SalvageDirs {
-            mds: home.mds(),
-            swap: home.mds_swap(),
+            mds: store_dir.mds(),
+            swap: store_dir.mds_swap(),
         };
         let at = place.work();
         let prepared = || -> io::Result<()> {
@@ -37,7 +37,7 @@ impl SalvageDirs {
             fs::create_dir_all(place.log())?;
             fs::create_dir_all(place.index())
         };
-        prepared().or_trouble(|| format!("cannot prepare '{}'", at.display()))?;
+        prepared().or_cli_error(|| format!("cannot prepare '{}'", at.display()))?;
         Ok(place)
     }
 
@@ -61,7 +61,7 @@ impl SalvageDirs {
     }
 
     pub fn discard(&self) -> CliResult<()> {
-        remove(&self.work()).or_trouble(|| format!("cannot remove '{}'", self.work().display()))
+        remove(&self.work()).or_cli_error(|| format!("cannot remove '{}'", self.work().display()))
     }
 
     /// The new log and index take the place of the damaged ones. Returns where those are.

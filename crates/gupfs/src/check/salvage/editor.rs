@@ -27,7 +27,7 @@ impl RecordEditor<'_> {
 
     /// As it was before the changes that are not committed. None also for what cannot be read.
     pub fn get<R: Record>(&self, key: &RecordKey) -> CliResult<Option<R>> {
-        let value = self.kv.get(key.as_bytes()).or_trouble(cannot_read)?;
+        let value = self.kv.get(key.as_bytes()).or_cli_error(cannot_read)?;
         Ok(value.and_then(|value| R::decode(&value).ok()))
     }
 
@@ -52,10 +52,10 @@ impl RecordEditor<'_> {
             return Ok(());
         }
         let room = self.kv.wait_for_space().await;
-        room.or_trouble(|| "the new metadata store takes no more".into())?;
+        room.or_cli_error(|| "the new metadata store takes no more".into())?;
         let failed = || "cannot write the new metadata store".into();
-        let seq = self.kv.stage(0, changes).or_trouble(failed)?;
-        self.kv.wait_committed(seq).await.or_trouble(failed)
+        let seq = self.kv.stage(0, changes).or_cli_error(failed)?;
+        self.kv.wait_committed(seq).await.or_cli_error(failed)
     }
 
     pub fn each(&self, range: &KeyRange, take: impl FnMut(&RecordKey, &Bytes)) -> CliResult<()> {

@@ -7,7 +7,7 @@ use super::{SalvageLoss, Salvaged};
 use crate::check::objects::ObjectProblem;
 use crate::check::{CheckFault, Store};
 use crate::exit::{CliResult, OrCliError};
-use crate::home::Marker;
+use crate::store_dir::Marker;
 use gupfs_namespace::check::Problem;
 use gupfs_namespace::salvage::{mark_maybe_as_present, rebuild_directory};
 use gupfs_namespace::{
@@ -52,7 +52,7 @@ pub async fn mend(
     }
     let last = store.kv.last_seq();
     let durable = store.kv.wait_durable(last).await;
-    durable.or_trouble(|| "what was mended could not be made durable".into())
+    durable.or_cli_error(|| "what was mended could not be made durable".into())
 }
 
 struct SalvageRepair<'a> {

@@ -19,7 +19,7 @@ pub use dirs::show_date;
 use super::progress::Progress;
 use super::{CheckFindings, CheckOptions, Store, targets};
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
-use crate::home::{Lock, Marker, StoreDir};
+use crate::store_dir::{Lock, Marker, StoreDir};
 use crate::stores::{DescriptorBudget, open_metadata};
 use dirs::SalvageDirs;
 use gupfs_namespace::initial_batch;
@@ -90,39 +90,43 @@ impl Salvaged {
 }
 
 /// Salvages a store that nothing serves.
-pub async fn run(home: &StoreDir, wish: &CheckOptions, platform: &Platform) -> CliResult<Salvaged> {
-    let unusable = |trouble: CliError| trouble.exit(Exit::Unusable);
-    let marker = home.read_marker().map_err(unusable)?;
-    let _lock = Lock::take(home).map_err(unusable)?;
-    let places = targets::find(home, &marker, &wish.osts)
+pub async fn run(
+    store_dir: &StoreDir,
+    wish: &CheckOptions,
+    platform: &Platform,
+) -> CliResult<Salvaged> {
+    let unusable = |error: CliError| error.exit(Exit::Unusable);
+    let marker = store_dir.read_marker().map_err(unusable)?;
+    let _lock = Lock::take(store_dir).map_err(unusable)?;
+    let places = targets::find(store_dir, &marker, &wish.osts)
         .await
         .map_err(unusable)?;
-    salvage(home, &marker, places, platform).await
+    salvage(store_dir, &marker, places, platform).await
 }
 
 /// For a start with `--accept-loss`, in the process that will serve the store: salvages the metadata if it does not open. Objects are
 /// not looked at: those that no inode names any more are the object servers' to keep.
 pub async fn before_start(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     marker: &Marker,
     platform: &Platform,
 ) -> CliResult<Option<Salvaged>> {
-    let fresh = std::fs::read_dir(home.mds_log())
+    let fresh = std::fs::read_dir(store_dir.mds_log())
         .map_or(true, |mut entries| entries.next().is_none())
-        && !home.mds_index().join("version").exists();
+        && !store_dir.mds_index().join("version").exists();
     if fresh {
         return Ok(None);
     }
     let share = DescriptorBudget::of_this_process(0)?;
-    match open_metadata(home, marker, share, platform).await {
+    match open_metadata(store_dir, marker, share, platform).await {
         Ok((kv, _)) => {
             let closed = kv.stop(StopMode::WorkPending).await;
-            closed.or_trouble(|| "the metadata store could not be closed cleanly".into())?;
+            closed.or_cli_error(|| "the metadata store could not be closed cleanly".into())?;
             Ok(None)
         }
-        Err(trouble) => {
-            tracing::error!(%trouble, "the metadata store does not open: what can be read of it is kept");
-            let done = salvage(home, marker, Vec::new(), platform).await?;
+        Err(error) => {
+            tracing::error!(%error, "the metadata store does not open: what can be read of it is kept");
+            let done = salvage(store_dir, marker, Vec::new(), platform).await?;
             for loss in done.lost.iter().chain(&done.found) {
                 tracing::warn!(
                     kind = loss.kind,
@@ -138,18 +142,18 @@ pub async fn before_start(
 }
 
 async fn salvage(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     marker: &Marker,
     places: Vec<(OstId, PathBuf)>,
     platform: &Platform,
 ) -> CliResult<Salvaged> {
-    refuse_nothing(home)?;
-    let place = SalvageDirs::prepare(home)?;
+    refuse_nothing(store_dir)?;
+    let place = SalvageDirs::prepare(store_dir)?;
     let share = DescriptorBudget::of_this_process(places.len())?;
     let mut progress = Progress::new(&platform.clock);
     let mut done = Salvaged::default();
     let read = sources::read(
-        home,
+        store_dir,
         marker,
         &place,
         share,
@@ -175,7 +179,7 @@ async fn salvage(
     store.crashed = true;
     let seen = match mended {
         Ok(()) => store.look(false).await,
-        Err(trouble) => Err(trouble),
+        Err(error) => Err(error),
     };
     let closed = store.close_new().await;
     done.seen = seen?;
@@ -189,23 +193,23 @@ async fn salvage(
 }
 
 /// Metadata that is not there at all is more likely on a disk that is not mounted than lost.
-fn refuse_nothing(home: &StoreDir) -> CliResult<()> {
-    if home.mds_swap().exists() {
+fn refuse_nothing(store_dir: &StoreDir) -> CliResult<()> {
+    if store_dir.mds_swap().exists() {
         return Ok(());
     }
-    let lost = home.mds().join("lost");
+    let lost = store_dir.mds().join("lost");
     let is_empty =
         |dir: PathBuf| std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
-    if !is_empty(home.mds_log()) || !is_empty(home.mds_index()) || lost.exists() {
+    if !is_empty(store_dir.mds_log()) || !is_empty(store_dir.mds_index()) || lost.exists() {
         return Ok(());
     }
-    let text = format!("there is no metadata in '{}'", home.mds().display());
+    let text = format!("there is no metadata in '{}'", store_dir.mds().display());
     Err(CliError::new(text)
         .exit(Exit::Unusable)
         .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup")
         .todo(format!(
             "if it is lost for good: `mkdir -p {0}/log {0}/index && touch {1}`, and salvage again; files come back from their objects, without names",
-            home.mds().display(),
+            store_dir.mds().display(),
             lost.display()
         )))
 }
@@ -221,9 +225,9 @@ async fn open_new(
     let mut log = LogOptions::new(store_id(marker));
     log.start_after_index = true;
     log.epoch = Some(read.next_epoch);
-    let disk = Disk::real(place.log()).or_trouble(failed)?;
+    let disk = Disk::real(place.log()).or_cli_error(failed)?;
     let opened = Kv::open(disk, read.index, KvOptions::new(log), platform.clone()).await;
-    let (kv, recovery) = opened.or_trouble(failed)?;
+    let (kv, recovery) = opened.or_cli_error(failed)?;
     put_what_must_be_there(&kv, marker, platform).await?;
     Ok((kv, recovery.log.epoch))
 }
@@ -236,15 +240,15 @@ async fn put_what_must_be_there(kv: &Kv, marker: &Marker, platform: &Platform) -
     let batch = initial_batch(marker.cluster(), marker.metadata(), shards, now, entropy);
     let mut missing = Vec::new();
     for (key, value) in batch {
-        if kv.get(key.as_bytes()).or_trouble(failed)?.is_none() {
+        if kv.get(key.as_bytes()).or_cli_error(failed)?.is_none() {
             missing.push((super::records::bytes(&key), value));
         }
     }
     if missing.is_empty() {
         return Ok(());
     }
-    let seq = kv.stage(0, missing).or_trouble(failed)?;
-    kv.wait_committed(seq).await.or_trouble(failed)
+    let seq = kv.stage(0, missing).or_cli_error(failed)?;
+    kv.wait_committed(seq).await.or_cli_error(failed)
 }
 
 fn store_id(marker: &Marker) -> StoreId {
@@ -265,6 +269,6 @@ impl Store {
                 tracing::error!(%ost, %error, "the target could not be closed cleanly");
             }
         }
-        closed.or_trouble(|| "the new metadata store could not be closed".into())
+        closed.or_cli_error(|| "the new metadata store could not be closed".into())
     }
 }

@@ -8,7 +8,7 @@ use super::dirs::SalvageDirs;
 use super::{SalvageLoss, Salvaged, store_id};
 use crate::check::progress::Progress;
 use crate::exit::{CliError, CliResult, OrCliError};
-use crate::home::{Marker, StoreDir};
+use crate::store_dir::{Marker, StoreDir};
 use crate::stores::DescriptorBudget;
 use bytes::Bytes;
 use gupfs_namespace::{Inode, KeyRange, Record, RecordKey, RecordKind};
@@ -34,7 +34,7 @@ pub struct SalvagedIndex {
 }
 
 pub async fn read(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     marker: &Marker,
     place: &SalvageDirs,
     share: DescriptorBudget,
@@ -44,26 +44,26 @@ pub async fn read(
 ) -> CliResult<SalvagedIndex> {
     let failed = || "cannot make the new index".to_string();
     let store = store_id(marker);
-    let index = Index::open_fjall(&place.index(), share.metadata).or_trouble(failed)?;
-    index.claim(store).or_trouble(failed)?;
+    let index = Index::open_fjall(&place.index(), share.metadata).or_cli_error(failed)?;
+    index.claim(store).or_cli_error(failed)?;
     let reading = SourceReader {
         store,
-        log: Disk::real(home.mds_log()).ok(),
+        log: Disk::real(store_dir.mds_log()).ok(),
         index,
         shards: marker.virtual_shards,
     };
     progress.part("records of the index".into());
-    let old = open_old(home, place, share, store, done)?;
+    let old = open_old(store_dir, place, share, store, done)?;
     let surveyed = reading.read_both(old.as_ref(), progress, done).await?;
     drop(old);
-    reading.forget_sessions().or_trouble(failed)?;
+    reading.forget_sessions().or_cli_error(failed)?;
     let applied = reading.index.applied().max(surveyed.highest);
     reading
         .index
         .apply(applied, &IndexChanges::new())
-        .or_trouble(failed)?;
-    reading.index.persist().or_trouble(failed)?;
-    let newest = reading.newest().or_trouble(failed)?;
+        .or_cli_error(failed)?;
+    reading.index.persist().or_cli_error(failed)?;
+    let newest = reading.newest().or_cli_error(failed)?;
     // Where the log says nothing of owners, time does: there is less than a start a second.
     let known = match surveyed.epoch {
         OwnerEpoch(0) => platform.clock.now().secs.max(0) as u64,
@@ -78,13 +78,13 @@ pub async fn read(
 
 /// A copy of the damaged index, opened. None if that cannot be; why is a loss.
 fn open_old(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     place: &SalvageDirs,
     share: DescriptorBudget,
     store: StoreId,
     done: &mut Salvaged,
 ) -> CliResult<Option<Index>> {
-    let dir = home.mds_index();
+    let dir = store_dir.mds_index();
     let lost = |why: String| {
         SalvageLoss::new(
             "IndexUnreadable",
@@ -177,7 +177,7 @@ impl SourceReader {
         let ranges = ranges(self.shards);
         let each = |_: &Bytes, _: &Bytes| progress.step();
         copy_records(old, &self.index, old.applied(), &ranges, each)
-            .or_trouble(|| "cannot fill the new index".into())
+            .or_cli_error(|| "cannot fill the new index".into())
     }
 
     /// How far back the log reaches.

@@ -1,6 +1,6 @@
-//! Making, listing and removing what lies in a store directory.
+//! Creating, listing and removing entries of a store directory.
 
-use super::cannot;
+use super::path_error;
 use crate::exit::CliResult;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -14,33 +14,33 @@ pub(super) fn names(dir: &Path) -> CliResult<Vec<String>> {
         names.sort();
         Ok(names)
     };
-    read().map_err(|error| cannot("list", dir, &error))
+    read().map_err(|error| path_error("list", dir, &error))
 }
 
-/// For its owner alone, whatever the umask.
+/// Creates a directory that only its owner can access, whatever the umask; it may exist already.
 pub fn make_dir(dir: &Path) -> CliResult<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(cannot("make the directory", dir, &error))
+            Err(path_error("make the directory", dir, &error))
         }
         _ => Ok(()),
     }
 }
 
 pub(super) fn remove_tree(path: &Path) -> CliResult<()> {
-    let gone = if path.is_dir() && !path.is_symlink() {
+    let removed = if path.is_dir() && !path.is_symlink() {
         std::fs::remove_dir_all(path)
     } else {
         std::fs::remove_file(path)
     };
-    unless_absent(gone).map_err(|error| cannot("remove", path, &error))
+    ignore_absent(removed).map_err(|error| path_error("remove", path, &error))
 }
 
 pub(super) fn remove_file(path: &Path) -> CliResult<()> {
-    unless_absent(std::fs::remove_file(path)).map_err(|error| cannot("remove", path, &error))
+    ignore_absent(std::fs::remove_file(path)).map_err(|error| path_error("remove", path, &error))
 }
 
-fn unless_absent(result: std::io::Result<()>) -> std::io::Result<()> {
+fn ignore_absent(result: std::io::Result<()>) -> std::io::Result<()> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other,
