@@ -251,7 +251,7 @@ fn an_unmount_from_outside_ends_it_cleanly() {
     fs::write(place.mnt().join("x"), "y").unwrap();
     rustix::mount::unmount(place.mnt(), rustix::mount::UnmountFlags::empty()).unwrap();
     assert_eq!(running.exit_code(), 0);
-    assert!(running.line().contains("unmounted from outside"));
+    assert!(running.line().contains("unmounted by another program"));
     clean(&place);
 }
 
@@ -271,7 +271,7 @@ fn stop_ends_it_and_status_tells_whether_it_runs() {
         "metadata  serving",
         "ost0 ",
         "ost1 ",
-        "waiting   nobody",
+        "waiting   no calls",
         "a new store",
     ] {
         assert!(text.contains(part), "no '{part}' in\n{text}");
@@ -295,7 +295,7 @@ fn stop_ends_it_and_status_tells_whether_it_runs() {
     let stop = about(&place, &["stop"]);
     expect![[r#"
         3
-        gupfs stop: nothing serves 'DIR/store'.
+        gupfs stop: no process serves 'DIR/store'.
           → start it: gupfs up 'DIR/store' --mount MNT.
     "#]]
     .assert_eq(&refused(&stop, &place.dir()));
@@ -338,7 +338,7 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
         "0",
     ]);
     expect![[r#"
-        New files here, as said for this directory:
+        Default layout, set for this directory:
                  0 B … end        on all OSTs, in units of 64.0 KiB
     "#]]
     .assert_eq(&said(&set));
@@ -528,8 +528,8 @@ fn metadata_that_vanished_is_not_replaced_by_an_empty_name_space() {
     }
     expect![[r#"
         exit status: 1
-        gupfs up: 'DIR/store/mds/log' is empty: the metadata is not there.
-          → if it lies on a disk of its own, mount that; else restore the directory from a backup.
+        gupfs up: 'DIR/store/mds/log' is empty: the metadata is missing.
+          → if the metadata is on a separate disk, mount it; else restore the directory from a backup.
     "#]]
     .assert_eq(&place.refusal(&[]));
     assert!(

@@ -1,7 +1,7 @@
 //! `gupfs ost`: targets of a cluster.
 
 use crate::cluster::{
-    MDS_PORT, ProcessIdentity, TlsFlags, identity, read_cluster_key, visit, with_port,
+    MDS_PORT, ProcessIdentity, TlsFlags, identity, read_cluster_key, send_request, with_port,
 };
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
@@ -88,7 +88,7 @@ impl Add {
         let incarnation = Incarnation(platform.random.u64());
         // As an object server: only the role oss may register targets.
         let question = ClusterRequest::RegisterTarget { incarnation };
-        let (answer, cluster) = visit(identity, mds, Role::Oss, question).await?;
+        let (answer, cluster) = send_request(identity, mds, Role::Oss, question).await?;
         let ClusterReplyBody::TargetRegistered { ost } = answer else {
             return Err(CliError::new(format!(
                 "'{mds}' sent an unexpected reply to the registration of the target"

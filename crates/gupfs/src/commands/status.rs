@@ -1,6 +1,6 @@
 //! `gupfs status`: shows the servers and mounts of a process, their work, and what they wait for.
 
-use crate::cluster::{TlsFlags, identity, read_key, visit};
+use crate::cluster::{TlsFlags, identity, read_key, send_request};
 use crate::control::{ControlRequest, ControlTarget};
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
@@ -86,7 +86,7 @@ impl Status {
             self.tls.read()?,
         );
         loop {
-            let (answer, _) = block_on(visit(
+            let (answer, _) = block_on(send_request(
                 &identity,
                 address,
                 Role::Visitor,

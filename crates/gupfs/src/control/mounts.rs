@@ -75,7 +75,10 @@ fn check_owner(dir: &Path) -> CliResult<()> {
     } else if !found.is_dir() {
         "it is not a directory".into()
     } else if found.mode() & 0o077 != 0 {
-        format!("other users can access it (mode {:04o})", found.mode() & 0o7777)
+        format!(
+            "other users can access it (mode {:04o})",
+            found.mode() & 0o7777
+        )
     } else {
         return Ok(());
     };

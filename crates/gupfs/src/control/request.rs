@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn a_request_is_one_line_that_an_administrator_can_type() {
-        let request: ControlRequest = serde_json::from_str(r#"{"ask":"stop","force":false}"#).unwrap();
+        let request: ControlRequest =
+            serde_json::from_str(r#"{"ask":"stop","force":false}"#).unwrap();
         assert_eq!(request, ControlRequest::Stop { force: false });
         assert_eq!(
             serde_json::to_string(&ControlRequest::LayoutGet { ino: InodeId(7) }).unwrap(),

@@ -90,7 +90,9 @@ async fn serve_connection<A: ControlHandler>(stream: UnixStream, handler: Arc<A>
         }
         let reply = match serde_json::from_slice(&line) {
             Ok(request) => handler.handle(request).await,
-            Err(error) => ControlReply::Bad(format!("this program does not understand the request: {error}")),
+            Err(error) => ControlReply::Bad(format!(
+                "this program does not understand the request: {error}"
+            )),
         };
         let Ok(mut text) = serde_json::to_vec(&reply) else {
             return;

@@ -59,7 +59,9 @@ impl ControlTarget {
         }
         // A path through a symbolic link into a mount: `canonicalize` has resolved the link.
         match mountpoint::mount_containing(store_dir.root())? {
-            Some(mount) if mount.kind == FSTYPE => ControlTarget::of_mount(mount.path, &mount.source),
+            Some(mount) if mount.kind == FSTYPE => {
+                ControlTarget::of_mount(mount.path, &mount.source)
+            }
             _ => Err(CliError::new(format!(
                 "'{}' is neither a gupfs store (no {MARKER} in it) nor on a gupfs mount",
                 path.display()
@@ -127,7 +129,7 @@ impl ControlTarget {
             Ok(ControlReply::Good(value)) => serde_json::from_value(value)
                 .or_cli_error(|| format!("the process that serves '{dir}' sent a reply that this program does not understand; they may be of different versions")),
             Ok(ControlReply::Bad(why)) => Err(CliError::new(why)),
-            Err(error) if is_not_running(&error) => Err(CliError::new(format!("nothing serves '{dir}'"))
+            Err(error) if is_not_running(&error) => Err(CliError::new(format!("no process serves '{dir}'"))
                 .todo(self.start_advice())
                 .exit(Exit::NotRunning)),
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(CliError::new(
@@ -174,17 +176,21 @@ fn find_only_mount() -> CliResult<ControlTarget> {
         .collect();
     match ours.as_slice() {
         [one] => ControlTarget::of_mount(one.path.clone(), &one.source),
-        [] => Err(CliError::new("no gupfs file system is mounted on this host")
-            .todo("name the store's directory, or start it: gupfs up DIR --mount MNT")
-            .exit(Exit::NotRunning)),
+        [] => Err(
+            CliError::new("no gupfs file system is mounted on this host")
+                .todo("name the store's directory, or start it: gupfs up DIR --mount MNT")
+                .exit(Exit::NotRunning),
+        ),
         several => {
             let list: Vec<String> = several
                 .iter()
                 .map(|mount| mount.path.display().to_string())
                 .collect();
-            Err(CliError::new("several gupfs file systems are mounted on this host")
-                .todo(format!("name one of them: {}", list.join(", ")))
-                .exit(Exit::Unusable))
+            Err(
+                CliError::new("several gupfs file systems are mounted on this host")
+                    .todo(format!("name one of them: {}", list.join(", ")))
+                    .exit(Exit::Unusable),
+            )
         }
     }
 }

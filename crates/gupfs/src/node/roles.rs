@@ -1,4 +1,4 @@
-//! The servers and the client of one process, started and stopped in order.
+//! Starts and stops the metadata server, the object server and the client of `gupfs up`, in order.
 
 use super::{ReservedAddress, Settings};
 use crate::cluster::{
@@ -23,79 +23,93 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the metadata server is told how far each target's stamp has risen: an OST directory restored from a copy
-/// that is older than this is noticed.
-const STAMP_EVERY: Duration = Duration::from_secs(60);
+/// How often the metadata server records the stamps of the targets. It can tell an OST directory from a copy that is older than this.
+const STAMP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How often it is looked for a life that is over: a look asks nobody where none is.
-const LIVES_EVERY: Duration = Duration::from_secs(1);
+/// How often the write verifiers of the targets are checked for retired ones; a check without any sends no request.
+const VERIFIER_INTERVAL: Duration = Duration::from_secs(1);
 
 type OstPeer = Peer<data::DataRequest, data::DataReply>;
 
+/// The roles of `gupfs up`.
 pub struct Roles {
     pub mds: Arc<Mds>,
     pub oss: Arc<Oss>,
     pub client: Arc<Client>,
-    /// To object servers elsewhere, if others may join.
-    pub lines: Vec<Arc<OssConnections>>,
+    /// The connections to object servers of other hosts, if the process serves other hosts.
+    pub oss_connections: Vec<Arc<OssConnections>>,
     background: [Task<()>; 2],
 }
 
 impl Roles {
-    /// Makes the stores that are new, opens all, and finishes the directory's initialisation.
+    /// Creates the new stores, opens all, starts the roles, and completes the initialisation of the directory.
+    ///
+    /// # Errors
+    /// If a new target cannot be created, the metadata store cannot be opened, or a role cannot be started.
     pub async fn start(
         store: &mut LockedStore,
         settings: &Settings,
         platform: &Platform,
         calls: Arc<Calls>,
-        door: Option<ReservedAddress>,
+        reserved: Option<ReservedAddress>,
     ) -> CliResult<(Roles, Option<ReservedAddress>)> {
-        let identity = door.as_ref().map(|door| door.identity.clone());
+        let identity = reserved.as_ref().map(|reserved| reserved.identity.clone());
         let identity = identity.as_ref();
         let cluster = store.marker.cluster();
-        let share = DescriptorBudget::of_this_process(store.marker.osts().count())?;
-        make_targets(store, cluster, platform).await?;
-        let opened = open_targets(store, share, cluster, platform).await;
+        let budget = DescriptorBudget::of_this_process(store.marker.osts().count())?;
+        create_targets(store, cluster, platform).await?;
+        let opened = open_targets(store, budget, cluster, platform).await;
         let oss = Oss::new(opened);
         let peer = Peer::local(oss.clone());
         let osts: Vec<(OstId, OstPeer)> = (oss.osts().into_iter())
             .map(|ost| (ost, peer.clone()))
             .collect();
-        let [as_mds, as_client] = lines(store, identity);
-        let dial = as_mds.clone().map(|lines| lines as Arc<dyn DialOss>);
-        let local = Local {
+        let [of_mds, of_client] = oss_connections(store, identity);
+        let dial = of_mds
+            .clone()
+            .map(|connections| connections as Arc<dyn DialOss>);
+        let local = LocalTargets {
             oss: &oss,
             osts: &osts,
         };
         let key = identity.and_then(ProcessIdentity::cluster_key);
         oss.authorizer().set_cluster_key(key.clone());
-        let (mds, door) =
-            start_mds(store, settings, share, platform, local, (dial, key), door).await?;
+        let (mds, reserved) = start_mds(
+            store,
+            settings,
+            budget,
+            platform,
+            local,
+            (dial, key),
+            reserved,
+        )
+        .await?;
         share_capability_keys(&mds, &oss, platform);
         refuse_rejected_targets(&mds, &oss);
-        let lives = VerifierReporter::new(oss.clone(), Peer::local(mds.clone()));
-        // Before anything is served.
-        lives.report_changes().await.map_err(|refusal| {
-            CliError::new("the metadata server does not say which lives of the OSTs are over")
+        let verifier_reporter = VerifierReporter::new(oss.clone(), Peer::local(mds.clone()));
+        // Before any role serves.
+        verifier_reporter.report_changes().await.map_err(|refusal| {
+            CliError::new("cannot compare the write verifiers of the OSTs with those of the metadata server")
                 .because(&refusal)
         })?;
         store.finish()?;
         let mut options = client_options(&settings.point, &settings.config.mount, calls);
         options.shared = identity.is_some();
-        let route = match &as_client {
+        let route = match &of_client {
             None => Route::new(Peer::local(mds.clone()), osts.clone()),
-            Some(lines) => Route::with_map(
+            Some(connections) => Route::with_map(
                 Peer::local(mds.clone()),
                 osts.clone(),
                 Peer::local(mds.clone()),
-                lines.clone(),
+                connections.clone(),
                 platform.clock.clone(),
             ),
         };
         let client = Client::connect_with_route(route, platform.clone(), options)
             .await
             .map_err(|refusal| {
-                CliError::new("the metadata server refused our own client").because(&refusal)
+                CliError::new("the metadata server refused the client of this process")
+                    .because(&refusal)
             })?;
         if identity.is_some() {
             mds.attach(client.session(), Peer::local(client.clone()));
@@ -104,19 +118,19 @@ impl Roles {
             let (mds, oss, platform) = (mds.clone(), oss.clone(), platform.clone());
             async move {
                 loop {
-                    platform.clock.sleep(STAMP_EVERY).await;
+                    platform.clock.sleep(STAMP_INTERVAL).await;
                     report_stamps(&mds, &oss).await;
                     share_capability_keys(&mds, &oss, &platform);
                 }
             }
         });
-        let told = platform.tasks.spawn("lives", {
-            let (lives, platform) = (lives.clone(), platform.clone());
+        let verifiers = platform.tasks.spawn("verifiers", {
+            let (reporter, platform) = (verifier_reporter.clone(), platform.clone());
             async move {
                 loop {
-                    platform.clock.sleep(LIVES_EVERY).await;
-                    if let Err(refusal) = lives.report_changes().await {
-                        tracing::warn!(%refusal, "the end of an OST's life is not remembered yet");
+                    platform.clock.sleep(VERIFIER_INTERVAL).await;
+                    if let Err(refusal) = reporter.report_changes().await {
+                        tracing::warn!(%refusal, "a retired write verifier of an OST is not recorded yet");
                     }
                 }
             }
@@ -125,28 +139,28 @@ impl Roles {
             mds,
             oss,
             client,
-            lines: as_mds.into_iter().chain(as_client).collect(),
-            background: [stamps, told],
+            oss_connections: of_mds.into_iter().chain(of_client).collect(),
+            background: [stamps, verifiers],
         };
-        Ok((roles, door))
+        Ok((roles, reserved))
     }
 
-    /// How many targets do not serve.
+    /// The number of targets that do not serve.
     pub async fn down(&self) -> usize {
         let status = self.oss.status().await;
         let serving = |target: &&OstStatus| target.state == OstState::Serving;
         status.targets.len() - status.targets.iter().filter(serving).count()
     }
 
-    /// Client first, since it has something to say to both servers; metadata next, since it asks OSTs. All are stopped
-    /// whatever fails; false if something did.
+    /// Stops the client first, because it reports to both servers; then the metadata server, because it sends requests to the OSTs.
+    /// Stops all roles whatever fails, and returns whether all stopped cleanly.
     pub async fn stop(&self) -> bool {
-        for chore in &self.background {
-            chore.stop();
+        for task in &self.background {
+            task.stop();
         }
         let mut clean = true;
         if let Err(error) = self.client.stop().await {
-            tracing::error!(%error, "the client did not end cleanly");
+            tracing::error!(%error, "the client did not stop cleanly");
             clean = false;
         }
         if let Err(error) = self.mds.stop().await {
@@ -161,8 +175,11 @@ impl Roles {
     }
 }
 
-/// Superblocks for targets that are new. In a new store all must succeed; so must those that --osts adds.
-async fn make_targets(
+/// Writes the superblocks of new targets.
+///
+/// # Errors
+/// If one cannot be created.
+async fn create_targets(
     store: &LockedStore,
     cluster: ClusterId,
     platform: &Platform,
@@ -170,7 +187,7 @@ async fn make_targets(
     for ost in &store.new_osts {
         let dir = store.dir.ost(*ost);
         let failed = |error: &(dyn std::error::Error + 'static)| {
-            CliError::new(format!("cannot make the target '{}'", dir.display())).because(error)
+            CliError::new(format!("cannot create the target '{}'", dir.display())).because(error)
         };
         let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
         let target_id = TargetId { cluster, ost: *ost };
@@ -181,20 +198,20 @@ async fn make_targets(
     Ok(())
 }
 
-/// A target that cannot be opened is down, and no reason for the others not to serve.
+/// Opens the targets. One that cannot be opened is down; the others serve.
 async fn open_targets(
     store: &LockedStore,
-    share: DescriptorBudget,
+    budget: DescriptorBudget,
     cluster: ClusterId,
     platform: &Platform,
 ) -> Vec<(OstId, gupfs_oss::ServedTarget)> {
-    // Beside each other: each waits for its own disk.
+    // Concurrently: each waits for its own disk.
     let opening = store.marker.osts().map(|ost| async move {
         let dir = store.dir.ost(ost);
-        let target = match open_target(&dir, TargetId { cluster, ost }, share, platform).await {
+        let target = match open_target(&dir, TargetId { cluster, ost }, budget, platform).await {
             Ok(objects) => gupfs_oss::ServedTarget::Serving(objects),
             Err(why) => {
-                tracing::error!(%ost, why, "an OST is down; files with bytes on it give EIO");
+                tracing::error!(%ost, why, "an OST is down; reads and writes of files with data on it fail with EIO");
                 gupfs_oss::ServedTarget::Down(why)
             }
         };
@@ -206,11 +223,11 @@ async fn open_targets(
 async fn start_mds(
     store: &LockedStore,
     settings: &Settings,
-    share: DescriptorBudget,
+    budget: DescriptorBudget,
     platform: &Platform,
-    local: Local<'_>,
+    local: LocalTargets<'_>,
     (dial, key): (Option<Arc<dyn DialOss>>, Option<ClusterKey>),
-    mut door: Option<ReservedAddress>,
+    mut reserved: Option<ReservedAddress>,
 ) -> CliResult<(Arc<Mds>, Option<ReservedAddress>)> {
     let dir = store.dir.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
@@ -218,29 +235,23 @@ async fn start_mds(
     };
     refuse_lost_metadata(store)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-    let opened = open_metadata(&store.dir, &store.marker, share, platform).await?;
+    let opened = open_metadata(&store.dir, &store.marker, budget, platform).await?;
     let (cluster, incarnation) = (store.marker.cluster(), store.marker.metadata());
     let mut surveyed = Vec::new();
     if settings.accept_loss
-        && let Some(ReservedAddress {
-            identity,
-            listening,
-        }) = door
+        && let Some(ReservedAddress { identity, listener }) = reserved
     {
-        let surveying = SurveyContext {
+        let context = SurveyContext {
             identity: &identity,
-            me: identity.local_identity(Role::Mds, &store.dir.root().display().to_string()),
+            local: identity.local_identity(Role::Mds, &store.dir.root().display().to_string()),
             cluster,
             keys: Arc::new(KeyListFile::of(&store.dir)),
-            here: &local.oss.osts(),
+            local_targets: &local.oss.osts(),
             json: settings.json,
         };
-        let listening = survey(listening, &opened.0, surveying, platform).await?;
-        surveyed = listening.0;
-        door = Some(ReservedAddress {
-            listening: listening.1,
-            identity,
-        });
+        let (reports, listener) = survey(listener, &opened.0, context, platform).await?;
+        surveyed = reports;
+        reserved = Some(ReservedAddress { listener, identity });
     }
     let mut options =
         gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
@@ -258,36 +269,36 @@ async fn start_mds(
         });
     }
     let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
-    Ok((mds, door))
+    Ok((mds, reserved))
 }
 
 /// The targets of this process.
-struct Local<'a> {
+struct LocalTargets<'a> {
     oss: &'a Oss,
     osts: &'a [(OstId, OstPeer)],
 }
 
-/// Lines for the metadata server and for the client, if others may join.
-fn lines(
+/// The connections of the metadata server and of the client to object servers of other hosts, if the process serves other hosts.
+fn oss_connections(
     store: &LockedStore,
     identity: Option<&ProcessIdentity>,
 ) -> [Option<Arc<OssConnections>>; 2] {
     let name = store.dir.root().display().to_string();
     [Role::Mds, Role::Client].map(|role| {
         let identity = identity?;
-        // Two users of one server from one process: each has its own connection.
+        // The two need separate connections to the same server.
         let identity = identity.with_new_process_id();
-        let me = identity.local_identity(role, &name);
+        let local = identity.local_identity(role, &name);
         Some(OssConnections::new(
             &identity,
-            me,
+            local,
             store.marker.cluster(),
             "",
         ))
     })
 }
 
-/// How the client of a mount behaves.
+/// The options of a mount's session.
 pub fn client_options(
     point: &Path,
     config: &config::Mount,
@@ -296,7 +307,7 @@ pub fn client_options(
     gupfs_client::SessionOptions {
         name: format!("{}:{}", host_name(), point.display()),
         atime: match config.atime {
-            // Nothing changes through it, not by reading either.
+            // A read-only mount changes no access times.
             _ if config.read_only == Some(true) => AtimeMode::Never,
             None | Some(Atime::Relative) => AtimeMode::Relative,
             Some(Atime::Always) => AtimeMode::Always,
@@ -315,7 +326,7 @@ fn admin_of(oss: &Oss, ost: OstId) -> Result<Arc<dyn TargetAdmin>, String> {
     }
 }
 
-/// A target that is not who it was must not be read by anybody: old bytes would pass for new ones.
+/// Refuses all requests for targets whose identity does not match: they may hold old data.
 fn refuse_rejected_targets(mds: &Mds, oss: &Oss) {
     for (ost, why) in mds.refused_targets() {
         if let Ok(objects) = oss.objects(ost) {
@@ -327,15 +338,15 @@ fn refuse_rejected_targets(mds: &Mds, oss: &Oss) {
 async fn report_stamps(mds: &Mds, oss: &Oss) {
     for ost in oss.osts() {
         if let Err(refusal) = mds.admit_local_target(ost, admin_of(oss, ost)).await {
-            tracing::error!(%ost, %refusal, "a target is not believed");
+            tracing::error!(%ost, %refusal, "the metadata server refuses a target");
         }
     }
 }
 
-/// By what other hosts' requests for our targets are believed.
+/// Gives the object server the keys with which it verifies the capabilities of other hosts.
 fn share_capability_keys(mds: &Mds, oss: &Oss, platform: &Platform) {
-    let asked = platform.clock.boot();
-    if let Some(seals) = mds.capability_keys(&oss.osts()) {
-        oss.authorizer().update_keys(&seals, asked);
+    let requested = platform.clock.boot();
+    if let Some(keys) = mds.capability_keys(&oss.osts()) {
+        oss.authorizer().update_keys(&keys, requested);
     }
 }

@@ -1,4 +1,4 @@
-//! The guardian beside the mount: started, told that we live, told farewell.
+//! Starts the mount watchdog, sends it heartbeats, and tells it the clean end of the mount.
 
 use crate::exit::{CliResult, OrCliError};
 use gupfs_fuse::connection::ConnectionControl;
@@ -13,35 +13,35 @@ use std::time::Duration;
 /// The first argument of a mount watchdog's process.
 pub const WATCHDOG_COMMAND: &str = "guardian";
 
-/// How often a sign of life is given, by a task of the runtime: when no task gets its turn any more, none is given.
-const EVERY: Duration = Duration::from_secs(2);
+/// How often a task of the runtime sends a heartbeat: if the runtime executes no tasks, the heartbeats stop.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// After so long without one the process counts as frozen. Longer than the kernel may believe what we answered, so that
-/// nobody is cut off who could still have gone on; and longer than a machine under load pauses a process.
-const SILENCE: Duration = Duration::from_secs(25);
-const _: () = assert!(SILENCE.as_secs() > 10 * EVERY.as_secs());
+/// After so long without a heartbeat the process counts as frozen. It is longer than the kernel's attribute lifetimes, so that no
+/// program is aborted that could still work from the kernel's caches, and longer than a host under load pauses a process.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(25);
+const _: () = assert!(HEARTBEAT_TIMEOUT.as_secs() > 10 * HEARTBEAT_INTERVAL.as_secs());
 
-/// How often, and at which distance, it is looked whether the guardian has ended: 5 s in all, for what takes it a millisecond.
-const FAREWELL_LOOKS: u32 = 500;
-const FAREWELL_LOOK: Duration = Duration::from_millis(10);
+/// How often, and with which pause, the end of the watchdog is checked: 5 s in all; it usually takes a millisecond.
+const END_CHECKS: u32 = 500;
+const END_CHECK_PAUSE: Duration = Duration::from_millis(10);
 
-/// The guardian of one mount.
+/// The watchdog process of one mount.
 pub struct WatchdogProcess {
     child: Child,
     pipe: Arc<Mutex<ChildStdin>>,
-    signs: Task<()>,
+    heartbeats: Task<()>,
 }
 
 impl WatchdogProcess {
     /// # Errors
-    /// When this program cannot be started a second time.
+    /// If the process cannot be started.
     pub fn start(
         control: &ConnectionControl,
         point: &Path,
         clock: &Clock,
         tasks: &Tasks,
     ) -> CliResult<WatchdogProcess> {
-        let failed = || "cannot start the guardian, a second process of this program".into();
+        let failed = || "cannot start the mount watchdog, a second process of this program".into();
         let program = std::env::current_exe().or_cli_error(failed)?;
         let abort = control.clone_abort_file().or_cli_error(failed)?;
         let mut child = Command::new(program)
@@ -51,44 +51,48 @@ impl WatchdogProcess {
             .arg("--detach")
             .arg(point)
             .arg("--silence")
-            .arg(SILENCE.as_secs().to_string())
+            .arg(HEARTBEAT_TIMEOUT.as_secs().to_string())
             .stdin(Stdio::piped())
             .stdout(abort)
             .spawn()
             .or_cli_error(failed)?;
-        let pipe = child.stdin.take().expect("it was asked for a pipe");
+        let pipe = child.stdin.take().expect("its standard input is a pipe");
         let pipe = Arc::new(Mutex::new(pipe));
-        let signs = tasks.spawn("signs of life", {
+        let heartbeats = tasks.spawn("heartbeats", {
             let (pipe, clock) = (pipe.clone(), clock.clone());
             async move {
-                while say(&pipe, HEARTBEAT) {
-                    clock.sleep(EVERY).await;
+                while send(&pipe, HEARTBEAT) {
+                    clock.sleep(HEARTBEAT_INTERVAL).await;
                 }
-                tracing::warn!("the guardian has ended; should this process die, the mount may need `umount -l`");
+                tracing::warn!("the mount watchdog has ended; if this process dies now, the mount needs `umount -l`");
             }
         });
-        Ok(WatchdogProcess { child, pipe, signs })
+        Ok(WatchdogProcess {
+            child,
+            pipe,
+            heartbeats,
+        })
     }
 
-    /// The mount has ended well; waits for the guardian's end. One that does not end is killed: it has nothing to guard any more.
+    /// Tells the watchdog that the mount has ended, and waits for its end; kills it after a timeout.
     pub async fn finish(mut self, clock: &Clock) {
-        self.signs.stop();
-        say(&self.pipe, CLEAN_END);
-        for _ in 0..FAREWELL_LOOKS {
+        self.heartbeats.stop();
+        send(&self.pipe, CLEAN_END);
+        for _ in 0..END_CHECKS {
             match self.child.try_wait() {
-                Ok(None) => clock.sleep(FAREWELL_LOOK).await,
+                Ok(None) => clock.sleep(END_CHECK_PAUSE).await,
                 Ok(Some(_)) | Err(_) => return,
             }
         }
-        tracing::warn!("the guardian did not end by itself and is killed");
+        tracing::warn!("the mount watchdog did not end; killing it");
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// False if nobody reads any more.
-fn say(pipe: &Mutex<ChildStdin>, byte: u8) -> bool {
-    // A panic elsewhere does not spoil a pipe.
+/// Returns whether the watchdog still reads.
+fn send(pipe: &Mutex<ChildStdin>, byte: u8) -> bool {
+    // A panic with the lock held leaves the pipe usable.
     let mut pipe = pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     pipe.write_all(&[byte]).is_ok()
 }

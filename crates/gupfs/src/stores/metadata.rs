@@ -1,4 +1,4 @@
-//! The metadata store of a directory, opened.
+//! Opening the metadata store of a store directory.
 
 use super::DescriptorBudget;
 use crate::exit::{CliError, CliResult};
@@ -8,11 +8,14 @@ use gupfs_store::index::Index;
 use gupfs_store::kv::{Kv, KvOptions, KvRecovery};
 use gupfs_store::log::{LogOptions, StoreId};
 
-/// Opens log and index; the log gives the index what it lacks.
+/// Opens log and index, and replays the part of the log that the index lacks.
+///
+/// # Errors
+/// If a salvage is incomplete, or log or index cannot be read.
 pub async fn open_metadata(
     store_dir: &StoreDir,
     marker: &Marker,
-    share: DescriptorBudget,
+    budget: DescriptorBudget,
     platform: &Platform,
 ) -> CliResult<(Kv, KvRecovery)> {
     let failed = |error: &(dyn std::error::Error + 'static)| {
@@ -22,17 +25,17 @@ pub async fn open_metadata(
         ))
         .because(error)
         .todo(format!(
-            "restore it from a backup; or keep what can be read of it with `gupfs check {} --salvage` (docs/operate.md, \"Salvage\")",
+            "restore it from a backup; or rebuild the readable part of it with `gupfs check {} --salvage` (docs/operate.md, \"Salvage\")",
             store_dir.root().display()
         ))
     };
     store_dir.refuse_half_exchanged()?;
     let disk = Disk::real(store_dir.mds_log()).map_err(|error| failed(&error))?;
     let dir = store_dir.mds_index();
-    // fjall does its own I/O.
+    // fjall does blocking I/O itself.
     let index = platform
         .tasks
-        .blocking(move || Index::open_fjall(&dir, share.metadata))
+        .blocking(move || Index::open_fjall(&dir, budget.metadata))
         .await
         .map_err(|error| failed(&error))?;
     let store = StoreId {
@@ -53,7 +56,10 @@ pub async fn open_metadata(
     Ok((kv, recovery))
 }
 
-/// An empty store is formatted by whoever opens it: right for a new one, the end of all names for another.
+/// Refuses a store that is not new and whose log is gone. Opening it would initialise an empty store, without any name.
+///
+/// # Errors
+/// If the log's directory is empty or missing.
 pub fn refuse_lost_metadata(store: &LockedStore) -> CliResult<()> {
     let dir = store.dir.mds_log();
     let empty = std::fs::read_dir(&dir).map_or(true, |mut entries| entries.next().is_none());
@@ -61,8 +67,10 @@ pub fn refuse_lost_metadata(store: &LockedStore) -> CliResult<()> {
         return Ok(());
     }
     Err(CliError::new(format!(
-        "'{}' is empty: the metadata is not there",
+        "'{}' is empty: the metadata is missing",
         dir.display()
     ))
-    .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup"))
+    .todo(
+        "if the metadata is on a separate disk, mount it; else restore the directory from a backup",
+    ))
 }

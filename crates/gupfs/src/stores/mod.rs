@@ -1,4 +1,4 @@
-//! # stores: the stores of a process, opened
+//! # stores: opening the stores of a process
 //!
 //! Owns   how file descriptors are divided among stores, opening a metadata store or a target, reading a target's superblock.
 //! Never  serves a request, changes a record.

@@ -118,7 +118,7 @@ fn files_for_tls_that_cannot_be_used_are_named() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     expect![[r#"
         2
-        gupfs config: others than its owner may read the private key 'DIR/certs/key.pem'.
+        gupfs config: other users than its owner can read the private key 'DIR/certs/key.pem'.
           → chmod 600 'DIR/certs/key.pem'.
     "#]]
     .assert_eq(&refused(&check(), dir.path()));
@@ -126,7 +126,7 @@ fn files_for_tls_that_cannot_be_used_are_named() {
     expect![[r#"
         2
         gupfs config: cannot read 'DIR/certs/key.pem' for TLS: No such file or directory (os error 2).
-          → docs/operate.md, "TLS", says how to make them.
+          → docs/operate.md, "TLS", describes how to make them.
     "#]]
     .assert_eq(&refused(&check(), dir.path()));
     fs::remove_file(certs.join("cert.pem")).unwrap();
@@ -142,15 +142,15 @@ fn files_for_tls_that_cannot_be_used_are_named() {
     ]);
     expect![[r#"
         2
-        gupfs oss: a server that speaks TLS needs a certificate of its own.
-          → put cert.pem and key.pem beside ca.pem: docs/operate.md, "TLS", says how to make them.
+        gupfs oss: a server needs a certificate for TLS.
+          → put cert.pem and key.pem into the directory of ca.pem; docs/operate.md, "TLS", describes how to make them.
     "#]]
     .assert_eq(&refused(&oss, dir.path()));
     fs::write(certs.join("ca.pem"), "nothing").unwrap();
     expect![[r#"
         2
         gupfs config: no TLS with the files in 'DIR/certs': found no CA in the PEM data.
-          → docs/operate.md, "TLS", says how to make them.
+          → docs/operate.md, "TLS", describes how to make them.
     "#]]
     .assert_eq(&refused(&check(), dir.path()));
 }

@@ -35,7 +35,7 @@ fn keys_that_are_wrong_missing_or_open_to_others() {
     fs::set_permissions(&wrong, fs::Permissions::from_mode(0o644)).unwrap();
     expect![[r#"
         2
-        gupfs mount: others than its owner may read the key 'DIR/wrong.key'.
+        gupfs mount: other users than its owner can read the key 'DIR/wrong.key'.
           → chmod 600 'DIR/wrong.key'.
     "#]]
     .assert_eq(&mount(&text(&wrong)));
@@ -49,7 +49,7 @@ fn keys_that_are_wrong_missing_or_open_to_others() {
     .assert_eq(&mount(&text(&wrong)));
     let status = gupfs(["status", &town.at, "--key", &town.key()]);
     let status = String::from_utf8_lossy(&status.stdout).into_owned();
-    assert!(status.contains("turned away"), "{status}");
+    assert!(status.contains("were rejected"), "{status}");
     town.stop();
 }
 
@@ -63,8 +63,8 @@ fn without_a_key_nobody_listens_beyond_this_host() {
     let output = gupfs(["oss", &target, "--listen", "0.0.0.0:0"]);
     expect![[r#"
         2
-        gupfs oss: without the cluster's key nobody listens at '0.0.0.0:0': every host that reaches it could read and write everything.
-          → name the key's file with --key, or listen at 127.0.0.1.
+        gupfs oss: cannot listen at '0.0.0.0:0' without the cluster key: every host that reaches this address could read and write all files.
+          → name the key file with --key, or listen at 127.0.0.1.
     "#]]
     .assert_eq(&refused(&output, dir.path()));
 }
