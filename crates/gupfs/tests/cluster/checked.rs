@@ -51,7 +51,7 @@ fn osts_elsewhere_are_looked_at_if_they_are_named_and_told_if_not() {
     let words = gupfs(["check", &text(&town.store())]);
     let words = String::from_utf8(words.stdout).unwrap();
     let told = |line: &&str| {
-        line.starts_with("not looked at: ost")
+        line.starts_with("not checked: ost")
             && line.ends_with("must be (--ost DIR names where it is)")
     };
     assert_eq!(words.lines().filter(told).count(), 4, "{words}");

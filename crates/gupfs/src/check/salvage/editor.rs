@@ -8,11 +8,11 @@ use gupfs_proto::{InodeId, Timestamp};
 use gupfs_store::kv::Kv;
 use std::cell::RefCell;
 
-/// Records of a store that no other process changes.
+/// Reads and changes the records of a store that no other process uses.
 pub struct RecordEditor<'a> {
     kv: &'a Kv,
     pub now: Timestamp,
-    /// Changes that are committed together.
+    /// The changes of the next `commit`.
     changes: RefCell<Vec<(Bytes, Option<Bytes>)>>,
 }
 
@@ -25,7 +25,10 @@ impl RecordEditor<'_> {
         }
     }
 
-    /// As it was before the changes that are not committed. None also for what cannot be read.
+    /// The committed record; None also if it cannot be decoded.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
     pub fn get<R: Record>(&self, key: &RecordKey) -> CliResult<Option<R>> {
         let value = self.kv.get(key.as_bytes()).or_cli_error(cannot_read)?;
         Ok(value.and_then(|value| R::decode(&value).ok()))
@@ -40,8 +43,8 @@ impl RecordEditor<'_> {
         self.changes.borrow_mut().push((bytes(key), None));
     }
 
-    /// Which of the file's objects survive a power cut is asked by the metadata server.
-    pub fn unconfirmed(&self, ino: InodeId) {
+    /// Lets the metadata server find out which objects of the file are durable.
+    pub fn add_unconfirmed(&self, ino: InodeId) {
         let since = self.now;
         self.put(&RecordKey::unconfirmed(ino), &Unconfirmed { since });
     }
@@ -51,8 +54,8 @@ impl RecordEditor<'_> {
         if changes.is_empty() {
             return Ok(());
         }
-        let room = self.kv.wait_for_space().await;
-        room.or_cli_error(|| "the new metadata store takes no more".into())?;
+        let space = self.kv.wait_for_space().await;
+        space.or_cli_error(|| "the new metadata store is full or has failed".into())?;
         let failed = || "cannot write the new metadata store".into();
         let seq = self.kv.stage(0, changes).or_cli_error(failed)?;
         self.kv.wait_committed(seq).await.or_cli_error(failed)
