@@ -157,7 +157,7 @@ fn a_wrong_mount_point_is_refused_before_a_store_is_made() {
     expect![[r#"
         exit status: 2
         gupfs up: cannot find the mount point 'DIR/mnt': No such file or directory (os error 2).
-          → make it: mkdir -p 'DIR/mnt'.
+          → create it: mkdir -p 'DIR/mnt'.
     "#]]
     .assert_eq(&place.refusal(&[]));
     fs::write(place.mnt(), "").unwrap();
@@ -185,13 +185,13 @@ fn store_and_mount_point_may_not_lie_in_one_another() {
     expect![[r#"
         2
         gupfs up: the store 'DIR/mnt' and the mount point 'DIR/mnt' are the same directory.
-          → give two directories beside each other.
+          → give two directories of which none contains the other.
     "#]]
     .assert_eq(&said(place.mnt(), place.mnt()));
     expect![[r#"
         2
-        gupfs up: the store 'DIR/store' and the mount point 'DIR/store/inner' lie in one another: the mount point is inside the store.
-          → give two directories beside each other.
+        gupfs up: the store 'DIR/store' and the mount point 'DIR/store/inner' are nested: the mount point is inside the store.
+          → give two directories of which none contains the other.
     "#]]
     .assert_eq(&said(place.store(), place.store().join("inner")));
 }
@@ -205,7 +205,7 @@ fn a_wrong_configuration_is_refused_with_its_line() {
     expect![[r#"
         2
         gupfs config: DIR/gupfs.conf, line 2: there is no key 'allow_others' in [mount].
-          → 'allow_other' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions.
+          → 'allow_other' was probably meant; valid keys: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions.
     "#]]
     .assert_eq(&refused(&output, &place.dir()));
 }
@@ -313,7 +313,7 @@ fn a_store_in_use_is_refused_with_the_pid() {
     ]);
     expect![[r#"
         2
-        gupfs up: the mount point 'DIR/mnt' is in use: gupfs serves 'DIR/store' there.
+        gupfs up: the mount point 'DIR/mnt' is in use: it is the mount of the store 'DIR/store', which is being served.
           → stop it with `gupfs stop 'DIR/store'`, or give another directory.
     "#]]
     .assert_eq(&refused(&output, &place.dir()));
@@ -351,7 +351,7 @@ fn a_store_on_a_gupfs_mount_is_refused() {
     ]);
     expect![[r#"
         2
-        gupfs up: the store 'DIR/mnt/store' would lie on the gupfs mount 'DIR/mnt'.
+        gupfs up: the store 'DIR/mnt/store' would be on the gupfs mount 'DIR/mnt'.
           → give a directory of a local file system.
     "#]]
     .assert_eq(&refused(&output, &place.dir()));

@@ -23,7 +23,7 @@ pub struct TlsFlags {
 
 impl TlsFlags {
     /// Sets in the configuration what the flags give.
-    pub fn over(&self, config: &mut config::Cluster) {
+    pub fn apply_to(&self, config: &mut config::Cluster) {
         config.tls = self.tls.clone().or(config.tls.take());
         config.tls_name = self.tls_name.clone().or(config.tls_name.take());
     }
@@ -31,7 +31,7 @@ impl TlsFlags {
     /// For commands without a configuration.
     pub fn read(&self) -> CliResult<Option<TlsConfig>> {
         let mut config = config::Cluster::default();
-        self.over(&mut config);
+        self.apply_to(&mut config);
         read_tls(&config)
     }
 }

@@ -1,4 +1,4 @@
-//! `gupfs completions`: what a shell needs to complete our commands.
+//! `gupfs completions`: prints a script with which a shell completes the commands.
 
 use crate::exit::{CliResult, Exit};
 use clap::Args;

@@ -23,8 +23,8 @@ pub struct Df {
 
 impl Df {
     pub fn run(self) -> CliResult<Exit> {
-        let place = ControlTarget::find(self.path.as_deref())?;
-        let osts: Vec<OstSpace> = place.request(&ControlRequest::Df)?;
+        let target = ControlTarget::find(self.path.as_deref())?;
+        let osts: Vec<OstSpace> = target.request(&ControlRequest::Df)?;
         let all = total(&osts);
         if self.json {
             println!("{}", serde_json::json!({ "osts": osts, "total": all }));

@@ -1,4 +1,4 @@
-//! `gupfs man`: manual pages, made from the same definitions as the help.
+//! `gupfs man`: writes manual pages from the definitions of the command line.
 
 use crate::exit::{CliResult, Exit, OrCliError};
 use clap::Args;

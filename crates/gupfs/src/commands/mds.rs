@@ -56,8 +56,8 @@ impl Mds {
         config.cluster.listen = self.listen.or(config.cluster.listen);
         config.cluster.root_squash = self.root_squash.or(config.cluster.root_squash);
         config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
-        self.tls.over(&mut config.cluster);
-        self.logging.over(&mut config)?;
+        self.tls.apply_to(&mut config.cluster);
+        self.logging.apply_to(&mut config)?;
         logging::start(&config.log);
         let platform = Platform::real();
         let began = platform.clock.boot();

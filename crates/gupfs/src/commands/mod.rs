@@ -1,4 +1,4 @@
-//! # commands: one file each
+//! # commands: the commands of the program, one file each
 //!
 //! Owns   the arguments, the work and the output of each command.
 //! Never  shares state between commands.
@@ -10,7 +10,6 @@ pub mod completions;
 pub mod config;
 pub mod df;
 pub mod doctor;
-mod itself;
 pub mod key;
 pub mod layout;
 pub mod man;
@@ -19,6 +18,7 @@ pub mod mount;
 mod options;
 pub mod oss;
 pub mod ost;
+mod own_executable;
 pub mod status;
 pub mod stop;
 pub mod sync;

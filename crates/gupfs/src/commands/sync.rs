@@ -28,10 +28,10 @@ pub struct Sync {
 
 impl Sync {
     pub fn run(self) -> CliResult<Exit> {
-        let place = ControlTarget::find(self.path.as_deref())?;
+        let target = ControlTarget::find(self.path.as_deref())?;
         let clock = Platform::real().clock;
         let begun = clock.boot();
-        let synced: Synced = place.request(&ControlRequest::Sync)?;
+        let synced: Synced = target.request(&ControlRequest::Sync)?;
         let took: Duration = clock.boot().since(begun);
         match self.json {
             true => println!(

@@ -1,4 +1,4 @@
-//! `gupfs version`: this program, and what it reads and writes.
+//! `gupfs version`: the versions of the program and of its store format.
 
 use crate::exit::{CliResult, Exit};
 use crate::store_dir;

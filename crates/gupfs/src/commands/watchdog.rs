@@ -28,8 +28,8 @@ impl WatchdogCommand {
     /// Some if this process was started as a mount watchdog.
     pub fn from_args() -> Option<WatchdogCommand> {
         let mut args = std::env::args_os().skip(1).peekable();
-        let meant = args.peek().is_some_and(|first| first == WATCHDOG_COMMAND);
-        meant.then(|| WatchdogCommand::parse_from(args))
+        let is_watchdog = args.peek().is_some_and(|first| first == WATCHDOG_COMMAND);
+        is_watchdog.then(|| WatchdogCommand::parse_from(args))
     }
 
     pub fn run(self) -> CliResult<Exit> {
@@ -39,12 +39,12 @@ impl WatchdogCommand {
         let _ = rustix::process::setsid();
         let abort = std::io::stdout().as_fd().try_clone_to_owned();
         let abort = abort.or_cli_error(|| "standard output is closed".into())?;
-        let orders = WatchdogOptions {
+        let options = WatchdogOptions {
             control: &ConnectionControl::from_abort_file(ConnectionId(self.connection), abort),
             detach: Some(&self.detach),
             heartbeat_timeout: Some(Duration::from_secs(self.silence)),
         };
-        watch(std::io::stdin(), orders)
+        watch(std::io::stdin(), options)
             .or_cli_error(|| format!("cannot watch connection {}", self.connection))?;
         Ok(Exit::Fine)
     }

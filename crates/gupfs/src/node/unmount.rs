@@ -3,7 +3,7 @@
 use super::ActiveMount;
 use super::stop_events::StopRequest;
 use crate::events::print_event;
-use crate::mountpoint::holders;
+use crate::mountpoint::mount_users;
 use gupfs_mount::Mount;
 use gupfs_platform::Platform;
 use std::path::Path;
@@ -179,13 +179,13 @@ impl UnmountAttempt {
 }
 
 fn describe_users(point: &Path) -> String {
-    let holders = holders(point);
+    let users = mount_users(point);
     let at = point.display();
-    if holders.is_empty() {
+    if users.is_empty() {
         return format!(
             "'{at}' is in use, and /proc does not show by which program (a mount below it, or a program of another user)"
         );
     }
-    let list: Vec<String> = holders.iter().map(ToString::to_string).collect();
+    let list: Vec<String> = users.iter().map(ToString::to_string).collect();
     format!("'{at}' is in use: {}", list.join("; "))
 }

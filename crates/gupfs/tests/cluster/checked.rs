@@ -52,7 +52,7 @@ fn osts_elsewhere_are_looked_at_if_they_are_named_and_told_if_not() {
     let words = String::from_utf8(words.stdout).unwrap();
     let told = |line: &&str| {
         line.starts_with("not checked: ost")
-            && line.ends_with("must be (--ost DIR names where it is)")
+            && line.ends_with("objects (name its directory with --ost DIR)")
     };
     assert_eq!(words.lines().filter(told).count(), 4, "{words}");
 
