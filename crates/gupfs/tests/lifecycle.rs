@@ -236,7 +236,7 @@ fn a_mount_in_use_is_stopped_when_the_last_user_is_gone() {
     let mut running = place.up();
     let held = fs::File::create(place.mnt().join("held")).unwrap();
     running.signal(Signal::INT);
-    assert!(running.line().contains("it stops when they are done"));
+    assert!(running.line().contains("this process stops when they end"));
     drop(held);
     assert_eq!(running.exit_code(), 0);
 }
@@ -361,12 +361,12 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
     fs::write(at("wide/tiny"), "x").unwrap();
     let get = gupfs(["layout", "get", &at("wide/tiny")]);
     assert!(
-        said(&get).contains("live in the inode record"),
+        said(&get).contains("are in the inode record"),
         "{}",
         said(&get)
     );
     let set = gupfs(["layout", "set", &at("wide"), "--inherit"]);
-    assert!(said(&set).contains("as said above"), "{}", said(&set));
+    assert!(said(&set).contains("inherited"), "{}", said(&set));
     let set = gupfs(["layout", "set", &at("wide"), "--unit", "1000"]);
     assert_eq!(set.status.code(), Some(2));
     let df = about(&place, &["df", "--json"]);

@@ -149,7 +149,7 @@ fn a_wrong_mount_point_is_refused_before_a_store_is_made() {
     fs::write(place.mnt().join("thing"), "").unwrap();
     expect![[r#"
         exit status: 2
-        gupfs up: the mount point 'DIR/mnt' is not empty: 'thing' is in it, and a mount would hide it.
+        gupfs up: the mount point 'DIR/mnt' is not empty: it contains 'thing', which the mount would hide.
           → give an empty directory.
     "#]]
     .assert_eq(&place.refusal(&[]));
@@ -205,7 +205,7 @@ fn a_wrong_configuration_is_refused_with_its_line() {
     expect![[r#"
         2
         gupfs config: DIR/gupfs.conf, line 2: there is no key 'allow_others' in [mount].
-          → 'allow_other' was probably meant; valid keys: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions.
+          → probably 'allow_other' was meant; valid keys: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions.
     "#]]
     .assert_eq(&refused(&output, &place.dir()));
 }

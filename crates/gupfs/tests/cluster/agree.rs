@@ -120,7 +120,7 @@ fn an_ost_that_is_added_serves_at_once() {
     let town = Town::new(1, 1);
     let added = town.add(&town.osts(0).join("disk2"));
     assert!(
-        String::from_utf8_lossy(&added.stdout).contains("is ost2 now"),
+        String::from_utf8_lossy(&added.stdout).contains("is now ost2"),
         "{added:?}"
     );
     town.wait_until("used", |status| {

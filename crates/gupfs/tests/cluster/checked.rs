@@ -76,8 +76,8 @@ fn osts_elsewhere_are_looked_at_if_they_are_named_and_told_if_not() {
     };
     expect![[r#"
         2
-        gupfs check: 'DIR/mds' holds no OST.
-          → name the directory that `gupfs ost add` was given, or the one above it.
+        gupfs check: 'DIR/mds' contains no OST.
+          → name the directory that `gupfs ost add` created, or its parent directory.
     "#]]
     .assert_eq(&refusal(&["--ost", &store]));
     expect![[r#"
@@ -88,6 +88,6 @@ fn osts_elsewhere_are_looked_at_if_they_are_named_and_told_if_not() {
     .assert_eq(&refusal(&["--ost", &one, "--ost", &one]));
     let foreign = Town::new(1, 0);
     let said = refusal(&["--ost", &text(&foreign.osts(0))]);
-    assert!(said.contains("name OSTs of this cluster alone"), "{said}");
+    assert!(said.contains("name only OSTs of this cluster"), "{said}");
     foreign.stop();
 }

@@ -62,7 +62,7 @@ fn a_cluster_over_tls_works_and_others_are_told_why_they_do_not_belong() {
     .assert_eq(&said(&["mount", &at, &point]));
     expect![[r#"
         2
-        gupfs status: cannot reach 'AT': the server rejected the connection: this server requires TLS: name the directory of the site's certificates (--tls).
+        gupfs status: cannot reach the server at 'AT': the server rejected the connection: this server requires TLS: name the directory of the site's certificates (--tls).
     "#]]
     .assert_eq(&said(&["status", &at]));
     let theirs = certs.path().join("theirs");
@@ -149,7 +149,7 @@ fn files_for_tls_that_cannot_be_used_are_named() {
     fs::write(certs.join("ca.pem"), "nothing").unwrap();
     expect![[r#"
         2
-        gupfs config: no TLS with the files in 'DIR/certs': found no CA in the PEM data.
+        gupfs config: the files in 'DIR/certs' cannot be used for TLS: found no CA in the PEM data.
           → docs/operate.md, "TLS", describes how to make them.
     "#]]
     .assert_eq(&refused(&check(), dir.path()));

@@ -129,7 +129,7 @@ fn a_restored_metadata_store_is_refused_and_with_accept_loss_shows_no_bytes_of_l
         let osts = text(&town.osts(0));
         let checked = gupfs(["check", &text(&town.store()), "--ost", &osts]);
         let said = String::from_utf8_lossy(&checked.stdout).into_owned();
-        assert!(said.contains("4 objects of lost files"), "{said}");
+        assert!(said.contains("4 quarantined objects"), "{said}");
         assert!(checked.status.success(), "{said}");
     }
 }

@@ -51,7 +51,7 @@ fn a_call_waits_for_a_server_that_is_away_and_the_status_says_so() {
         let output = crate::running::gupfs([std::path::Path::new("status"), &mount]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(said.contains("NOT CONNECTED"), "{said}");
-        assert!(said.contains("read asked ost"), "{said}");
+        assert!(said.contains("read waits for ost"), "{said}");
         town.osses[0].start_again();
         assert!(reading.join().unwrap().unwrap() == vec![9; 100_000]);
     });
