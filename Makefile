@@ -51,16 +51,9 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
-# What is mounted, attached and running is written down before and compared after: a test that leaves something
-# behind fails the run, also when a test before it failed.
 test:
 	@scripts/need.sh test
-	@before=$$(mktemp); trap 'rm -f "$$before"' EXIT; \
-	scripts/leftovers.sh list > "$$before"; \
-	status=0; $(MAKE) --no-print-directory lint && $(CARGO) test --workspace && \
-		scripts/with_io_uring.sh $(MAKE) --no-print-directory test-io-uring || status=$$?; \
-	scripts/leftovers.sh compare "$$before" || status=1; \
-	exit $$status
+	@CARGO="$(CARGO)" MAKE="$(MAKE)" scripts/test.sh
 
 # The same once more for whatever depends on the way in which requests come. (The whole workspace, so that nothing is built
 # again with other features.)

@@ -3,13 +3,14 @@
 #[path = "../examples/note.rs"]
 mod note;
 
+use gupfs_skips::{Need, skip};
 use std::fs;
 use std::path::Path;
 
 #[test]
 fn a_note_is_written_and_read() {
     if !Path::new("/dev/fuse").exists() {
-        eprintln!("SKIPPED: there is no /dev/fuse on this host");
+        skip(Need::Fuse, "there is no /dev/fuse on this host");
         return;
     }
     let dir = tempfile::tempdir().unwrap();

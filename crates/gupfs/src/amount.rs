@@ -1,4 +1,4 @@
-//! Sizes, times and counts as people write and read them.
+//! Sizes, times and counts: parsing and printing.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use std::str::FromStr;
@@ -24,12 +24,12 @@ where
     text.parse().map_err(D::Error::custom)
 }
 
-/// How long a call may wait: a time, or `none` for as long as it takes. In a configuration file it is a string.
+/// How long a call may wait: a time, or `none` for no limit. In a configuration file it is a string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deadline(Option<Duration>);
 
 impl Deadline {
-    /// What stands in the design: longer than any server takes to start again.
+    /// Longer than a server takes to restart.
     pub const DEFAULT: Deadline = Deadline(Some(Duration::from_secs(60)));
 
     pub fn time(self) -> Option<Duration> {
@@ -55,7 +55,7 @@ impl FromStr for Deadline {
         let digits = text
             .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(text.len());
-        let bad = || format!("'{text}' is no deadline; write a number and s, min or h, or none");
+        let bad = || format!("'{text}' is not a deadline; write a number and s, min or h, or none");
         let number: u64 = text[..digits].parse().map_err(|_| bad())?;
         let millis = match text[digits..].trim() {
             "ms" => 1,
@@ -66,9 +66,9 @@ impl FromStr for Deadline {
         };
         match number.checked_mul(millis) {
             Some(0) => Err(format!(
-                "'{text}' is no deadline: nothing would be waited for; write none for no deadline"
+                "'{text}' is not a deadline: calls would not wait at all; write none for no deadline"
             )),
-            // Beyond a year nobody waits, and clocks can still be added to.
+            // At most a year, so that adding it to a time cannot overflow.
             Some(millis) if millis <= 31_536_000_000 => {
                 Ok(Deadline(Some(Duration::from_millis(millis))))
             }
@@ -77,12 +77,12 @@ impl FromStr for Deadline {
     }
 }
 
-/// How long to look for the next message before sleeping, or `none`. In a configuration file it is a string.
+/// How long to poll for the next message before sleeping, or `none`. In a configuration file it is a string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BusyPoll(Option<Duration>);
 
 impl BusyPoll {
-    /// About as long as a server next door takes to answer (docs/performance.md).
+    /// About as long as a server on the same network takes to reply (docs/performance.md).
     pub const DEFAULT: BusyPoll = BusyPoll(Some(Duration::from_micros(100)));
 
     pub fn time(self) -> Option<Duration> {
@@ -132,7 +132,10 @@ const UNITS: [(&str, u32); 7] = [
     ("EiB", 60),
 ];
 
-/// "4096", "4KiB", "1 MiB", "8G": binary units only, so that 1M here is what it is in `ls -h` and `dd`.
+/// "4096", "4KiB", "1 MiB", "8G": only binary units, so that 1M means the same as in `ls -h` and `dd`.
+///
+/// # Errors
+/// If the text is not a size, or the size does not fit into 64 bits.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text
@@ -152,7 +155,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(bad)?;
     number
         .checked_mul(1 << shift)
-        .ok_or_else(|| format!("'{text}' is more than 64 bits can count"))
+        .ok_or_else(|| format!("'{text}' does not fit into 64 bits"))
 }
 
 /// Three digits and a unit: "1.25 MiB", "950 B".
@@ -173,7 +176,7 @@ pub fn show_size(bytes: u64) -> String {
     }
 }
 
-/// One unit, as precise as a reader cares: "0.4 s", "12 s", "3 min", "5.1 h", "12 days".
+/// One unit with one or two significant digits: "0.4 s", "12 s", "3 min", "5.1 h", "12 days".
 pub fn show_time(time: Duration) -> String {
     match time.as_secs_f64() {
         s if s < 0.001 => format!("{:.0} µs", s * 1e6),
@@ -204,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_read_as_people_write_them() {
+    fn sizes_are_parsed_with_and_without_units() {
         let sizes = ["4096", "4KiB", "1 mib", "8G", "0", "2 TiB"].map(|t| parse_size(t).unwrap());
         assert_eq!(sizes, [4096, 4096, 1 << 20, 8 << 30, 0, 2 << 40]);
         for wrong in ["", "x", "1.5MiB", "1MB", "-1", "99999999999E"] {
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_to_poll_has_a_unit_and_a_bound() {
+    fn a_polling_time_has_a_unit_and_a_limit() {
         let read = |text: &str| text.parse().map(BusyPoll::time);
         let micros = |micros| Ok(Some(Duration::from_micros(micros)));
         assert_eq!(read("100us"), micros(100));
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_read_as_people_write_them() {
+    fn deadlines_are_parsed_with_and_without_units() {
         let read = |text: &str| text.parse().map(Deadline::time);
         let millis = |millis| Ok(Some(Duration::from_millis(millis)));
         assert_eq!(read("60s"), millis(60_000));
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_show_three_digits() {
+    fn sizes_are_printed_with_three_digits() {
         let shown = [0, 999, 1024, 1_310_720, 104_857_600, u64::MAX].map(show_size);
         assert_eq!(
             shown,
@@ -268,13 +271,13 @@ mod tests {
     }
 
     #[test]
-    fn times_show_one_unit() {
+    fn times_are_printed_with_one_unit() {
         let shown = [410, 12_000, 86_400_000 * 12].map(|ms| show_time(Duration::from_millis(ms)));
         assert_eq!(shown, ["0.4 s", "12 s", "12 days"]);
     }
 
     #[test]
-    fn counts_have_commas() {
+    fn counts_are_printed_with_commas() {
         assert_eq!(
             [0, 999, 1000, 1234567].map(show_count),
             ["0", "999", "1,000", "1,234,567"]

@@ -1,8 +1,9 @@
 //! The command line as a whole; each command defines its own arguments.
 
 use crate::commands;
+use crate::exit::{CliResult, Exit};
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -81,12 +82,36 @@ impl Command {
             Command::Version(_) => "version",
         }
     }
+
+    pub fn run(self) -> CliResult<Exit> {
+        match self {
+            Command::Tls(tls) => tls.run(),
+            Command::Up(up) => up.run(),
+            Command::Mds(mds) => mds.run(),
+            Command::Oss(oss) => oss.run(),
+            Command::Ost(ost) => ost.run(),
+            Command::Key(key) => key.run(),
+            Command::Mount(mount) => mount.run(),
+            Command::Stop(stop) => stop.run(),
+            Command::Status(status) => status.run(),
+            Command::Df(df) => df.run(),
+            Command::Sync(sync) => sync.run(),
+            Command::Layout(layout) => layout.run(),
+            Command::Check(check) => check.run(),
+            Command::Config(config) => config.run(),
+            Command::Doctor(doctor) => doctor.run(),
+            Command::Bench(bench) => bench.run(),
+            Command::Verify(verify) => commands::verify::run(verify),
+            Command::Completions(completions) => completions.run(Cli::command()),
+            Command::Man(man) => man.run(Cli::command()),
+            Command::Version(version) => version.run(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_contradicts_itself_nowhere() {

@@ -89,13 +89,13 @@ impl fmt::Display for CliError {
     }
 }
 
-/// Turns the error of a step into trouble that says what the step was.
+/// Turns the error of a step into a CLI error that says what the step was.
 pub trait OrCliError<T> {
-    fn or_trouble(self, what: impl FnOnce() -> String) -> CliResult<T>;
+    fn or_cli_error(self, what: impl FnOnce() -> String) -> CliResult<T>;
 }
 
 impl<T, E: std::error::Error + 'static> OrCliError<T> for Result<T, E> {
-    fn or_trouble(self, what: impl FnOnce() -> String) -> CliResult<T> {
+    fn or_cli_error(self, what: impl FnOnce() -> String) -> CliResult<T> {
         self.map_err(|error| CliError::new(what()).because(&error))
     }
 }
@@ -108,12 +108,12 @@ mod tests {
     #[test]
     fn trouble_says_what_why_and_what_to_do() {
         let error = std::io::Error::from_raw_os_error(13);
-        let trouble = CliError::new("cannot write '/srv/x/gupfs.toml'")
+        let error = CliError::new("cannot write '/srv/x/gupfs.toml'")
             .because(&error)
             .todo("run as the user that owns '/srv/x'");
         expect![[r#"
             cannot write '/srv/x/gupfs.toml': Permission denied (os error 13).
               → run as the user that owns '/srv/x'."#]]
-        .assert_eq(&trouble.to_string());
+        .assert_eq(&error.to_string());
     }
 }

@@ -14,16 +14,18 @@ mod commands;
 mod config;
 mod control;
 mod daemon;
+mod events;
 mod exit;
-mod home;
 mod kernel;
 mod logging;
 mod metrics;
 mod mountpoint;
 mod node;
+mod store_dir;
+mod stores;
 
 use clap::Parser;
-use commands::guardian::{self, WatchdogCommand};
+use commands::watchdog::WatchdogCommand;
 use exit::Exit;
 use kernel::KernelFactsProcess;
 use rustix::process::Resource;
@@ -41,19 +43,19 @@ fn main() -> ExitCode {
     // First, so that it holds for every task and thread of every role, also in the mount watchdog's process.
     gupfs_platform::panics::exit_on_panic(Exit::Panicked as i32);
     raise_open_files();
-    let (name, outcome) = if let Some(guardian) = WatchdogCommand::from_args() {
-        (guardian::NAME, guardian.run())
+    let (name, outcome) = if let Some(watchdog) = WatchdogCommand::from_args() {
+        (node::WATCHDOG_COMMAND, watchdog.run())
     } else if let Some(facts) = KernelFactsProcess::from_args() {
         (kernel::NAME, facts.run())
     } else {
         let command = cli::Cli::parse().command;
-        (command.name(), commands::run(command))
+        (command.name(), command.run())
     };
     match outcome {
         Ok(exit) => exit.into(),
-        Err(trouble) => {
-            eprintln!("gupfs {name}: {trouble}");
-            trouble.exit.into()
+        Err(error) => {
+            eprintln!("gupfs {name}: {error}");
+            error.exit.into()
         }
     }
 }

@@ -3,16 +3,16 @@
 mod running;
 
 use gupfs_conform::{Filter, run};
-use running::{Place, can_mount};
+use running::{TestStore, can_mount};
 
 #[test]
 fn the_mount_behaves_as_posix_says() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
-    let report = run(&place.mnt(), &Filter::default()).unwrap();
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let report = run(&test_store.mnt(), &Filter::default()).unwrap();
     println!("{report}");
     assert_eq!(running.stop(), 0);
     let failed: Vec<&str> = report.failures().map(|tried| tried.name.as_str()).collect();

@@ -2,26 +2,26 @@
 
 mod running;
 
-use running::{Place, Running, can_mount, gupfs};
+use running::{TestStore, UpProcess, can_mount, gupfs};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const EIO: Option<i32> = Some(5);
 
-fn status(place: &Place) -> serde_json::Value {
+fn status(test_store: &TestStore) -> serde_json::Value {
     let output = gupfs([
         "status".as_ref(),
-        place.store().as_os_str(),
+        test_store.store().as_os_str(),
         "--json".as_ref(),
     ]);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn data_files(place: &Place) -> Vec<PathBuf> {
+fn data_files(test_store: &TestStore) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for ost in 0..2 {
-        let top = place.store().join(format!("ost{ost}/objects"));
+        let top = test_store.store().join(format!("ost{ost}/objects"));
         for dir in fs::read_dir(top).unwrap() {
             let files = fs::read_dir(dir.unwrap().path()).unwrap();
             found.extend(files.map(|file| file.unwrap().path()));
@@ -31,9 +31,9 @@ fn data_files(place: &Place) -> Vec<PathBuf> {
 }
 
 /// Fresh memory: what the kernel has cached of a file would hide the loss of its object.
-fn restart(place: &Place, running: Running) -> Running {
+fn restart(test_store: &TestStore, running: UpProcess) -> UpProcess {
     assert_eq!(running.stop(), 0);
-    place.up()
+    test_store.up()
 }
 
 #[test]
@@ -41,15 +41,18 @@ fn a_deleted_object_is_an_error_named_in_status_and_never_zeros() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
-    let (lost, sparse) = (place.mnt().join("lost"), place.mnt().join("sparse"));
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let (lost, sparse) = (
+        test_store.mnt().join("lost"),
+        test_store.mnt().join("sparse"),
+    );
     fs::write(&lost, vec![7; 1 << 20]).unwrap();
     let file = fs::File::create(&sparse).unwrap();
     file.write_all_at(b"end", 5 << 20).unwrap();
     drop(file);
     assert_eq!(running.stop(), 0);
-    let files = data_files(&place);
+    let files = data_files(&test_store);
     let object = files
         .iter()
         .find(|path| {
@@ -57,13 +60,13 @@ fn a_deleted_object_is_an_error_named_in_status_and_never_zeros() {
         })
         .unwrap();
     fs::remove_file(object).unwrap();
-    let running = place.up();
+    let running = test_store.up();
     assert_eq!(fs::read(&lost).unwrap_err().raw_os_error(), EIO);
     // Holes are not losses.
     let read = fs::read(&sparse).unwrap();
     assert!(read.len() == (5 << 20) + 3 && read[..5 << 20].iter().all(|byte| *byte == 0));
     let name = object.file_name().unwrap().to_str().unwrap();
-    let shown = status(&place).to_string();
+    let shown = status(&test_store).to_string();
     assert!(shown.contains(name), "{name} is not in {shown}");
     // What can be removed is removed.
     fs::remove_file(&lost).unwrap();
@@ -75,19 +78,22 @@ fn rotten_bytes_are_an_error_named_in_status() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
-    let (rotten, whole) = (place.mnt().join("rotten"), place.mnt().join("whole"));
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let (rotten, whole) = (
+        test_store.mnt().join("rotten"),
+        test_store.mnt().join("whole"),
+    );
     fs::write(&rotten, vec![7; 1 << 20]).unwrap();
     fs::write(&whole, vec![8; 1 << 20]).unwrap();
     assert_eq!(running.stop(), 0);
-    let object = data_files(&place)
+    let object = data_files(&test_store)
         .into_iter()
         .find(|path| fs::read(path).unwrap()[0] == 7)
         .unwrap();
     let file = fs::OpenOptions::new().write(true).open(&object).unwrap();
     file.write_all_at(&[0], 700_000).unwrap();
-    let running = place.up();
+    let running = test_store.up();
     let file = fs::File::open(&rotten).unwrap();
     let mut block = [0; 4096];
     assert_eq!(
@@ -98,7 +104,7 @@ fn rotten_bytes_are_an_error_named_in_status() {
     );
     assert!(fs::read(&whole).unwrap() == vec![8; 1 << 20]);
     let name = object.file_name().unwrap().to_str().unwrap();
-    assert!(status(&place).to_string().contains(name));
+    assert!(status(&test_store).to_string().contains(name));
     drop(file);
     assert_eq!(running.stop(), 0);
 }
@@ -118,25 +124,28 @@ fn an_ost_restored_from_an_older_copy_is_down_until_the_loss_is_accepted() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
-    let file = |n: usize| place.mnt().join(format!("f{n}"));
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let file = |n: usize| test_store.mnt().join(format!("f{n}"));
     for n in 0..8 {
         fs::write(file(n), vec![1; 100_000]).unwrap();
     }
     assert_eq!(running.stop(), 0);
-    let (ost, copy) = (place.store().join("ost1"), place.dir().join("copy"));
+    let (ost, copy) = (
+        test_store.store().join("ost1"),
+        test_store.dir().join("copy"),
+    );
     copy_tree(&ost, &copy);
-    let running = place.up();
+    let running = test_store.up();
     for n in 0..8 {
         fs::write(file(n), vec![2; 100_000]).unwrap();
     }
-    let running = restart(&place, running);
+    let running = restart(&test_store, running);
     assert_eq!(running.stop(), 0);
     fs::remove_dir_all(&ost).unwrap();
     copy_tree(&copy, &ost);
 
-    let running = place.up();
+    let running = test_store.up();
     assert!(running.ready.contains("(1 down"), "{}", running.ready);
     let mut failed = 0;
     for n in 0..8 {
@@ -149,13 +158,13 @@ fn an_ost_restored_from_an_older_copy_is_down_until_the_loss_is_accepted() {
         }
     }
     assert!(failed > 0, "nothing lay on ost1");
-    let shown = status(&place).to_string();
+    let shown = status(&test_store).to_string();
     assert!(shown.contains("older copy"), "{shown}");
     // New files go where they can.
-    fs::write(place.mnt().join("new"), vec![3; 100_000]).unwrap();
+    fs::write(test_store.mnt().join("new"), vec![3; 100_000]).unwrap();
     assert_eq!(running.stop(), 0);
 
-    let running = Running::start(&place.store(), &place.mnt(), &["--accept-loss"]);
+    let running = UpProcess::start(&test_store.store(), &test_store.mnt(), &["--accept-loss"]);
     assert!(!running.ready.contains("down"), "{}", running.ready);
     assert_eq!(running.stop(), 0);
 }
@@ -165,18 +174,21 @@ fn an_ost_that_is_not_there_is_down_and_the_others_serve() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
-    let file = |n: usize| place.mnt().join(format!("f{n}"));
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let file = |n: usize| test_store.mnt().join(format!("f{n}"));
     for n in 0..8 {
         fs::write(file(n), vec![1; 100_000]).unwrap();
     }
     assert_eq!(running.stop(), 0);
     // As if its disk were not mounted: an empty directory.
-    let (ost, aside) = (place.store().join("ost0"), place.dir().join("aside"));
+    let (ost, aside) = (
+        test_store.store().join("ost0"),
+        test_store.dir().join("aside"),
+    );
     fs::rename(&ost, &aside).unwrap();
     fs::create_dir(&ost).unwrap();
-    let running = place.up();
+    let running = test_store.up();
     assert!(running.ready.contains("(1 down"), "{}", running.ready);
     let readable = (0..8).filter(|n| fs::read(file(*n)).is_ok()).count();
     assert!((1..8).contains(&readable), "{readable} of 8 can be read");
@@ -193,7 +205,7 @@ fn an_ost_that_is_not_there_is_down_and_the_others_serve() {
     assert_eq!(running.stop(), 0);
     fs::remove_dir_all(&ost).unwrap();
     fs::rename(&aside, &ost).unwrap();
-    let running = place.up();
+    let running = test_store.up();
     for n in 0..12 {
         assert_eq!(fs::read(file(n)).unwrap().len(), 100_000);
     }

@@ -2,18 +2,23 @@
 
 mod running;
 
-use running::{Place, Running, can_mount, command_with_files};
+use running::{TestStore, UpProcess, can_mount, command_with_files};
 use std::fs;
 
 /// Far fewer than files are written below, also than the usual limit of a shell.
 const FEW: u64 = 640;
 
-fn up(place: &Place, files: u64) -> Result<Running, String> {
+fn up(test_store: &TestStore, files: u64) -> Result<UpProcess, String> {
     let command = command_with_files(files);
-    Running::try_start_by(command, &place.store(), &place.mnt(), &["--osts", "2"])
+    UpProcess::try_start_by(
+        command,
+        &test_store.store(),
+        &test_store.mnt(),
+        &["--osts", "2"],
+    )
 }
 
-fn open_files(running: &Running) -> usize {
+fn open_files(running: &UpProcess) -> usize {
     let dir = format!("/proc/{}/fd", running.child.id());
     fs::read_dir(dir).unwrap().count()
 }
@@ -23,11 +28,11 @@ fn more_files_than_descriptors_are_written_read_and_checked() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = up(&place, FEW).unwrap();
-    let name = |n: usize| place.mnt().join(format!("{}/{n}", n % 7));
+    let test_store = TestStore::new();
+    let running = up(&test_store, FEW).unwrap();
+    let name = |n: usize| test_store.mnt().join(format!("{}/{n}", n % 7));
     for dir in 0..7 {
-        fs::create_dir(place.mnt().join(dir.to_string())).unwrap();
+        fs::create_dir(test_store.mnt().join(dir.to_string())).unwrap();
     }
     let content = |n: usize| vec![n as u8; 5_000 + n];
     let mut most = 0;
@@ -43,13 +48,13 @@ fn more_files_than_descriptors_are_written_read_and_checked() {
     assert!(most > 100 && most < FEW as usize, "{most} are open");
     // What a crash leaves is all unsettled, as far as anybody knows.
     running.kill();
-    running::wait_until_unmounted(&place.mnt());
+    running::wait_until_unmounted(&test_store.mnt());
     let mut check = command_with_files(FEW);
-    let checked = check.args(["check", "--data"]).arg(place.store());
+    let checked = check.args(["check", "--data"]).arg(test_store.store());
     let checked = checked.output().unwrap();
-    let said = String::from_utf8_lossy(&checked.stdout);
-    assert_eq!(checked.status.code(), Some(0), "{said}");
-    let running = up(&place, FEW).unwrap();
+    let printed = String::from_utf8_lossy(&checked.stdout);
+    assert_eq!(checked.status.code(), Some(0), "{printed}");
+    let running = up(&test_store, FEW).unwrap();
     for n in 0..1_500 {
         assert_eq!(fs::read(name(n)).unwrap(), content(n), "{n}");
     }
@@ -61,19 +66,19 @@ fn too_few_descriptors_are_refused_with_the_number_needed() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let said = up(&place, 300).err().expect("it was not refused");
+    let test_store = TestStore::new();
+    let printed = up(&test_store, 300).err().expect("it was not refused");
     assert!(
-        said.contains("this process may open 300 files, and a store of 2 OSTs needs 528"),
-        "{said}"
+        printed.contains("this process may open 300 files, and a store of 2 OSTs needs 528"),
+        "{printed}"
     );
-    assert!(said.contains("ulimit -n"), "{said}");
+    assert!(printed.contains("ulimit -n"), "{printed}");
     // The doctor says so too, of a store as it would be made.
     let doctor = command_with_files(300).arg("doctor").output().unwrap();
-    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
-    assert_eq!(doctor.status.code(), Some(1), "{said}");
+    let printed = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert_eq!(doctor.status.code(), Some(1), "{printed}");
     assert!(
-        said.contains("at most 300; a store of 4 OSTs needs 752"),
-        "{said}"
+        printed.contains("at most 300; a store of 4 OSTs needs 752"),
+        "{printed}"
     );
 }

@@ -12,7 +12,7 @@
 mod running;
 
 use expect_test::expect;
-use running::{Place, Running, can_mount, gupfs, wait_until_unmounted};
+use running::{TestStore, UpProcess, can_mount, gupfs, wait_until_unmounted};
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -29,8 +29,8 @@ fn run(command: &mut Command) {
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {printed}");
 }
 
 /// Bytes of no pattern that a compressor would find, and too few for that to matter.
@@ -131,8 +131,8 @@ fn line(mount: &Path, path: &Path) -> String {
         let mut getfattr = Command::new("getfattr");
         getfattr.args(["-d", "-m", "-", "-e", "hex", "--absolute-names"]);
         let output = getfattr.arg(path).output().unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
-        for attribute in said.lines().filter(|line| line.contains('=')) {
+        let printed = String::from_utf8(output.stdout).unwrap();
+        for attribute in printed.lines().filter(|line| line.contains('=')) {
             let _ = write!(line, " {attribute}");
         }
     }
@@ -145,8 +145,8 @@ fn an_image_is_made_if_its_name_is_given() {
     let Ok(name) = std::env::var("GUPFS_MAKE_IMAGE") else {
         return;
     };
-    let place = Place::new();
-    let running = place.up();
+    let test_store = TestStore::new();
+    let running = test_store.up();
     fill(&running.mount);
     // The next start finds the log of it all, and not only what was tidied up.
     let list = listing(&running.mount);
@@ -157,12 +157,12 @@ fn an_image_is_made_if_its_name_is_given() {
     run(gupfs_command(&["sync"]).arg(&running.mount));
     running.kill();
     drop(orphan);
-    wait_until_unmounted(&place.mnt());
-    fs::remove_dir_all(place.store().join("run")).unwrap();
-    let sparse = place.dir().join("sparse");
+    wait_until_unmounted(&test_store.mnt());
+    fs::remove_dir_all(test_store.store().join("run")).unwrap();
+    let sparse = test_store.dir().join("sparse");
     run(Command::new("cp")
         .args(["-a", "--sparse=always"])
-        .arg(place.store())
+        .arg(test_store.store())
         .arg(&sparse));
     fs::create_dir_all(images()).unwrap();
     let archive = images().join(format!("{name}.tar.gz"));
@@ -195,16 +195,16 @@ fn all() -> Vec<String> {
     names
 }
 
-fn unpack(name: &str) -> Place {
-    let place = Place::new();
-    fs::create_dir(place.store()).unwrap();
+fn unpack(name: &str) -> TestStore {
+    let test_store = TestStore::new();
+    fs::create_dir(test_store.store()).unwrap();
     let mut tar = Command::new("tar");
-    tar.arg("-C").arg(place.store()).arg("-xzf");
+    tar.arg("-C").arg(test_store.store()).arg("-xzf");
     run(tar.arg(images().join(format!("{name}.tar.gz"))));
-    place
+    test_store
 }
 
-fn wait_until_purged(running: &Running) {
+fn wait_until_purged(running: &UpProcess) {
     let begun = Instant::now();
     loop {
         let output = gupfs([Path::new("status"), Path::new("--json"), &running.store]);
@@ -212,7 +212,7 @@ fn wait_until_purged(running: &Running) {
         if status["mds"]["purging"] == 0 {
             return;
         }
-        assert!(begun.elapsed() < running::PATIENCE, "{status:#}");
+        assert!(begun.elapsed() < running::TIMEOUT, "{status:#}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -225,22 +225,22 @@ fn stores_of_all_versions_are_opened_with_all_that_is_in_them() {
     let names = all();
     assert!(names.iter().any(|name| name == "store-1"), "{names:?}");
     for name in names {
-        let place = unpack(&name);
+        let test_store = unpack(&name);
         let list = fs::read_to_string(images().join(format!("{name}.list"))).unwrap();
-        let is_there = |running: &Running| {
+        let is_there = |running: &UpProcess| {
             let there = listing(&running.mount);
             assert!(
                 there == list,
                 "{name}: there is\n{there}\nand there was\n{list}"
             );
         };
-        let new = place.mnt().join("new");
-        let start = place.up();
+        let new = test_store.mnt().join("new");
+        let start = test_store.up();
         is_there(&start);
         fs::write(&new, bytes(100_000, 6)).unwrap();
         wait_until_purged(&start);
         assert_eq!(start.stop(), 0);
-        let start = place.up();
+        let start = test_store.up();
         assert!(fs::read(&new).unwrap() == bytes(100_000, 6));
         fs::remove_file(&new).unwrap();
         is_there(&start);
@@ -248,9 +248,9 @@ fn stores_of_all_versions_are_opened_with_all_that_is_in_them() {
         assert_eq!(start.stop(), 0);
         // No object of the file that was open and removed is left either.
         let mut check = gupfs_command(&["check", "--data"]);
-        let checked = check.arg(place.store()).output().unwrap();
-        let said = String::from_utf8_lossy(&checked.stdout);
-        assert_eq!(checked.status.code(), Some(0), "{name}: {said}");
+        let checked = check.arg(test_store.store()).output().unwrap();
+        let printed = String::from_utf8_lossy(&checked.stdout);
+        assert_eq!(checked.status.code(), Some(0), "{name}: {printed}");
     }
 }
 
@@ -259,17 +259,17 @@ fn a_store_of_a_version_that_is_not_known_yet_is_refused_by_its_number() {
     if !can_mount() {
         return;
     }
-    let place = unpack("store-1");
-    let marker = place.store().join("gupfs.toml");
+    let test_store = unpack("store-1");
+    let marker = test_store.store().join("gupfs.toml");
     let text = fs::read_to_string(&marker).unwrap();
     assert!(text.contains("version = 1\n"), "{text}");
     fs::write(&marker, text.replace("version = 1\n", "version = 2\n")).unwrap();
-    let before = place.listing();
+    let before = test_store.listing();
     expect![[r#"
         exit status: 1
         gupfs up: the store in 'DIR/store' has format version 2; this program reads up to version 1.
-          → use the newer gupfs that made it.
+          → use the newer gupfs that wrote it.
     "#]]
-    .assert_eq(&place.refusal(&[]));
-    assert_eq!(place.listing(), before);
+    .assert_eq(&test_store.refusal(&[]));
+    assert_eq!(test_store.listing(), before);
 }

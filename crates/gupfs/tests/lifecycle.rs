@@ -5,7 +5,8 @@
 mod running;
 
 use expect_test::expect;
-use running::{Place, Running, can_mount, gupfs, is_mounted, refused};
+use gupfs_skips::{Need, skip};
+use running::{TestStore, UpProcess, can_mount, gupfs, is_mounted, refused};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,26 +14,26 @@ use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-fn about(place: &Place, args: &[&str]) -> Output {
+fn about(test_store: &TestStore, args: &[&str]) -> Output {
     let (command, rest) = args.split_first().unwrap();
-    let store = place.store();
+    let store = test_store.store();
     let mut all = vec![*command, store.to_str().unwrap()];
     all.extend(rest);
     gupfs(all)
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn clean(place: &Place) {
-    let output = about(place, &["check", "--data"]);
+fn clean(test_store: &TestStore) {
+    let output = about(test_store, &["check", "--data"]);
     assert_eq!(
         output.status.code(),
         Some(0),
         "{}{}",
-        said(&output),
-        refused(&output, &place.dir())
+        printed(&output),
+        refused(&output, &test_store.dir())
     );
 }
 
@@ -41,28 +42,28 @@ fn a_store_is_made_used_stopped_and_found_again() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
+    let test_store = TestStore::new();
+    let running = test_store.up();
     assert!(running.ready.starts_with(&format!(
         "gupfs: mounted at {}, 2 OSTs, ready in ",
-        place.mnt().display()
+        test_store.mnt().display()
     )));
-    fs::create_dir(place.mnt().join("dir")).unwrap();
-    fs::write(place.mnt().join("dir/small"), "few bytes").unwrap();
+    fs::create_dir(test_store.mnt().join("dir")).unwrap();
+    fs::write(test_store.mnt().join("dir/small"), "few bytes").unwrap();
     let large = vec![7u8; 6 << 20];
-    fs::write(place.mnt().join("large"), &large).unwrap();
+    fs::write(test_store.mnt().join("large"), &large).unwrap();
     assert_eq!(running.stop(), 0);
-    assert!(!is_mounted(&place.mnt()));
-    let key = fs::metadata(place.store().join("cluster.key")).unwrap();
+    assert!(!is_mounted(&test_store.mnt()));
+    let key = fs::metadata(test_store.store().join("cluster.key")).unwrap();
     assert_eq!((key.permissions().mode() & 0o777, key.len()), (0o600, 32));
-    clean(&place);
+    clean(&test_store);
 
-    let running = place.up();
+    let running = test_store.up();
     assert_eq!(
-        fs::read(place.mnt().join("dir/small")).unwrap(),
+        fs::read(test_store.mnt().join("dir/small")).unwrap(),
         b"few bytes"
     );
-    assert!(fs::read(place.mnt().join("large")).unwrap() == large);
+    assert!(fs::read(test_store.mnt().join("large")).unwrap() == large);
     assert_eq!(running.stop(), 0);
 }
 
@@ -71,9 +72,9 @@ fn after_kill_9_everything_answered_is_there_and_the_mount_point_is_free() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
-    let file = |n: usize| place.mnt().join(format!("f{n}"));
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let file = |n: usize| test_store.mnt().join(format!("f{n}"));
     for n in 0..50 {
         fs::write(file(n), vec![n as u8; n * 1000]).unwrap();
     }
@@ -81,7 +82,7 @@ fn after_kill_9_everything_answered_is_there_and_the_mount_point_is_free() {
     running.kill();
     drop(held);
     // The dead mount may still be there: the start takes it away.
-    let running = place.up();
+    let running = test_store.up();
     for n in 0..50 {
         assert!(
             fs::read(file(n)).unwrap() == vec![n as u8; n * 1000],
@@ -90,7 +91,7 @@ fn after_kill_9_everything_answered_is_there_and_the_mount_point_is_free() {
     }
     assert!(file(50).exists());
     assert_eq!(running.stop(), 0);
-    clean(&place);
+    clean(&test_store);
 }
 
 #[test]
@@ -98,8 +99,8 @@ fn a_dead_mount_is_taken_away_at_the_next_start() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
+    let test_store = TestStore::new();
+    let running = test_store.up();
     // The guardian dies too: nobody else takes the mount away.
     let children = format!("/proc/{0}/task/{0}/children", running.pid());
     let guardian: i32 = fs::read_to_string(children)
@@ -112,11 +113,11 @@ fn a_dead_mount_is_taken_away_at_the_next_start() {
     let mut child = running;
     child.child.kill().unwrap();
     child.child.wait().unwrap();
-    assert!(is_mounted(&place.mnt()), "somebody else took it away");
+    assert!(is_mounted(&test_store.mnt()), "somebody else took it away");
     // While the kernel takes a ring down, who asks is told either of the two others.
     let begun = Instant::now();
     loop {
-        let errno = fs::read_dir(place.mnt()).unwrap_err().raw_os_error();
+        let errno = fs::read_dir(test_store.mnt()).unwrap_err().raw_os_error();
         match errno {
             Some(libc::ENOTCONN) => break,
             Some(libc::ECONNABORTED | libc::ECANCELED) => {}
@@ -124,8 +125,8 @@ fn a_dead_mount_is_taken_away_at_the_next_start() {
         }
         assert!(begun.elapsed() < Duration::from_secs(10), "{errno:?}");
     }
-    let running = place.up();
-    fs::write(place.mnt().join("x"), "y").unwrap();
+    let running = test_store.up();
+    fs::write(test_store.mnt().join("x"), "y").unwrap();
     assert_eq!(running.stop(), 0);
 }
 
@@ -134,15 +135,15 @@ fn the_guardian_takes_away_the_mount_of_a_killed_process() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let mut running = place.up();
+    let test_store = TestStore::new();
+    let mut running = test_store.up();
     running.child.kill().unwrap();
     running.child.wait().unwrap();
     // Nobody else here would: dropping `running` does so, later.
     let start = std::time::Instant::now();
-    while is_mounted(&place.mnt()) {
+    while is_mounted(&test_store.mnt()) {
         assert!(
-            start.elapsed() < running::PATIENCE,
+            start.elapsed() < running::TIMEOUT,
             "the guardian does not unmount"
         );
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -154,22 +155,22 @@ fn an_initialisation_that_broke_off_is_begun_anew() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    assert_eq!(place.up().stop(), 0);
+    let test_store = TestStore::new();
+    assert_eq!(test_store.up().stop(), 0);
     // As after a crash before the last step.
     fs::rename(
-        place.store().join("gupfs.toml"),
-        place.store().join("gupfs.init"),
+        test_store.store().join("gupfs.toml"),
+        test_store.store().join("gupfs.init"),
     )
     .unwrap();
-    fs::write(place.store().join("gupfs.toml.new"), "half").unwrap();
-    let running = place.up();
-    fs::write(place.mnt().join("x"), "y").unwrap();
+    fs::write(test_store.store().join("gupfs.toml.new"), "half").unwrap();
+    let running = test_store.up();
+    fs::write(test_store.mnt().join("x"), "y").unwrap();
     assert_eq!(running.stop(), 0);
-    assert!(!place.store().join("gupfs.init").exists());
-    clean(&place);
+    assert!(!test_store.store().join("gupfs.init").exists());
+    clean(&test_store);
     // As after a crash in the very first step.
-    let other = Place::new();
+    let other = TestStore::new();
     fs::create_dir(other.store()).unwrap();
     fs::write(other.store().join("gupfs.init.new"), "form").unwrap();
     assert_eq!(other.up().stop(), 0);
@@ -180,20 +181,20 @@ fn osts_are_added_and_prepared_directories_are_taken() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
+    let test_store = TestStore::new();
     for ost in ["ost0", "ost1", "ost2"] {
-        fs::create_dir_all(place.store().join(ost)).unwrap();
+        fs::create_dir_all(test_store.store().join(ost)).unwrap();
     }
-    let running = Running::start(&place.store(), &place.mnt(), &[]);
+    let running = UpProcess::start(&test_store.store(), &test_store.mnt(), &[]);
     assert!(running.ready.contains(" 3 OSTs,"), "{}", running.ready);
-    fs::write(place.mnt().join("before"), vec![1; 100_000]).unwrap();
+    fs::write(test_store.mnt().join("before"), vec![1; 100_000]).unwrap();
     assert_eq!(running.stop(), 0);
-    let running = Running::start(&place.store(), &place.mnt(), &["--osts", "5"]);
+    let running = UpProcess::start(&test_store.store(), &test_store.mnt(), &["--osts", "5"]);
     assert!(running.ready.contains(" 5 OSTs,"), "{}", running.ready);
-    fs::write(place.mnt().join("after"), vec![2; 12 << 20]).unwrap();
-    assert!(fs::read(place.mnt().join("before")).unwrap() == vec![1; 100_000]);
+    fs::write(test_store.mnt().join("after"), vec![2; 12 << 20]).unwrap();
+    assert!(fs::read(test_store.mnt().join("before")).unwrap() == vec![1; 100_000]);
     assert_eq!(running.stop(), 0);
-    clean(&place);
+    clean(&test_store);
 }
 
 #[test]
@@ -201,13 +202,13 @@ fn a_mount_in_use_is_not_torn_away_until_asked_twice() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let mut running = place.up();
-    let held = fs::File::create(place.mnt().join("held")).unwrap();
-    let stop = about(&place, &["stop"]);
+    let test_store = TestStore::new();
+    let mut running = test_store.up();
+    let held = fs::File::create(test_store.mnt().join("held")).unwrap();
+    let stop = about(&test_store, &["stop"]);
     let me = format!("process {} (", std::process::id());
     assert_eq!(stop.status.code(), Some(1));
-    let words = refused(&stop, &place.dir());
+    let words = refused(&stop, &test_store.dir());
     assert!(
         words.contains(&me) && words.contains("has open 'DIR/mnt/held'"),
         "{words}"
@@ -218,12 +219,12 @@ fn a_mount_in_use_is_not_torn_away_until_asked_twice() {
         line.contains("SIGTERM") && line.contains(&me) && line.contains("has open"),
         "{line}"
     );
-    assert!(is_mounted(&place.mnt()));
+    assert!(is_mounted(&test_store.mnt()));
     running.signal(Signal::TERM);
     assert_eq!(running.exit_code(), 0);
-    assert!(!is_mounted(&place.mnt()));
+    assert!(!is_mounted(&test_store.mnt()));
     drop(held);
-    clean(&place);
+    clean(&test_store);
 }
 
 #[test]
@@ -231,11 +232,11 @@ fn a_mount_in_use_is_stopped_when_the_last_user_is_gone() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let mut running = place.up();
-    let held = fs::File::create(place.mnt().join("held")).unwrap();
+    let test_store = TestStore::new();
+    let mut running = test_store.up();
+    let held = fs::File::create(test_store.mnt().join("held")).unwrap();
     running.signal(Signal::INT);
-    assert!(running.line().contains("it stops when they are done"));
+    assert!(running.line().contains("this process stops when they end"));
     drop(held);
     assert_eq!(running.exit_code(), 0);
 }
@@ -245,13 +246,13 @@ fn an_unmount_from_outside_ends_it_cleanly() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let mut running = place.up();
-    fs::write(place.mnt().join("x"), "y").unwrap();
-    rustix::mount::unmount(place.mnt(), rustix::mount::UnmountFlags::empty()).unwrap();
+    let test_store = TestStore::new();
+    let mut running = test_store.up();
+    fs::write(test_store.mnt().join("x"), "y").unwrap();
+    rustix::mount::unmount(test_store.mnt(), rustix::mount::UnmountFlags::empty()).unwrap();
     assert_eq!(running.exit_code(), 0);
-    assert!(running.line().contains("unmounted from outside"));
-    clean(&place);
+    assert!(running.line().contains("unmounted by another program"));
+    clean(&test_store);
 }
 
 #[test]
@@ -259,45 +260,45 @@ fn stop_ends_it_and_status_tells_whether_it_runs() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let mut running = place.up();
-    let status = about(&place, &["status"]);
+    let test_store = TestStore::new();
+    let mut running = test_store.up();
+    let status = about(&test_store, &["status"]);
     assert_eq!(status.status.code(), Some(0));
-    let text = said(&status);
+    let text = printed(&status);
     for part in [
         "mount ",
         "client ",
         "metadata  serving",
         "ost0 ",
         "ost1 ",
-        "waiting   nobody",
+        "waiting   no calls",
         "a new store",
     ] {
         assert!(text.contains(part), "no '{part}' in\n{text}");
     }
     // Through the mount point as well as through the store.
-    let mnt = place.mnt();
+    let mnt = test_store.mnt();
     let json = gupfs(["status", mnt.to_str().unwrap(), "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["running"], true);
     assert_eq!(json["pid"], running.child.id());
     assert_eq!(json["osts"].as_array().unwrap().len(), 2);
-    let stop = about(&place, &["stop"]);
+    let stop = about(&test_store, &["stop"]);
     assert_eq!((stop.status.code(), running.exit_code()), (Some(0), 0));
-    let status = about(&place, &["status", "--json"]);
+    let status = about(&test_store, &["status", "--json"]);
     assert_eq!(status.status.code(), Some(3));
     let json: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
     assert_eq!(
         (&json["running"], &json["osts"][1]["present"]),
         (&false.into(), &true.into())
     );
-    let stop = about(&place, &["stop"]);
+    let stop = about(&test_store, &["stop"]);
     expect![[r#"
         3
-        gupfs stop: nothing serves 'DIR/store'.
+        gupfs stop: no process serves 'DIR/store'.
           → start it: gupfs up 'DIR/store' --mount MNT.
     "#]]
-    .assert_eq(&refused(&stop, &place.dir()));
+    .assert_eq(&refused(&stop, &test_store.dir()));
 }
 
 #[test]
@@ -305,24 +306,27 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
-    let at = |name: &str| place.mnt().join(name).to_str().unwrap().to_string();
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let at = |name: &str| test_store.mnt().join(name).to_str().unwrap().to_string();
     let size = |path| rustix::fs::statvfs(path).map(|found| found.f_blocks * found.f_frsize);
     assert_eq!(
-        size(&place.mnt()),
-        size(&place.store()),
+        size(&test_store.mnt()),
+        size(&test_store.store()),
         "two OSTs on one disk have its room once"
     );
     let free = |path| rustix::fs::statvfs(path).map(|found| found.f_bfree * found.f_frsize);
-    let (mount, disk) = (free(&place.mnt()).unwrap(), free(&place.store()).unwrap());
+    let (mount, disk) = (
+        free(&test_store.mnt()).unwrap(),
+        free(&test_store.store()).unwrap(),
+    );
     assert!(
         mount.abs_diff(disk) < 64 << 20,
         "what the disk keeps for others holds nothing: {mount}, {disk}"
     );
     fs::write(at("unsynced"), vec![1; 100_000]).unwrap();
     let synced: serde_json::Value =
-        serde_json::from_str(&said(&gupfs(["sync", &at("."), "--json"]))).unwrap();
+        serde_json::from_str(&printed(&gupfs(["sync", &at("."), "--json"]))).unwrap();
     assert!(synced["change"].as_u64().unwrap() > 0, "{synced}");
     fs::create_dir(at("wide")).unwrap();
     let set = gupfs([
@@ -337,16 +341,16 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
         "0",
     ]);
     expect![[r#"
-        New files here, as said for this directory:
+        Default layout, set for this directory:
                  0 B … end        on all OSTs, in units of 64.0 KiB
     "#]]
-    .assert_eq(&said(&set));
+    .assert_eq(&printed(&set));
     fs::create_dir(at("wide/below")).unwrap();
     let get = gupfs(["layout", "get", &at("wide/below")]);
     assert!(
-        said(&get).contains("all OSTs, in units of 64.0 KiB"),
+        printed(&get).contains("all OSTs, in units of 64.0 KiB"),
         "{}",
-        said(&get)
+        printed(&get)
     );
     fs::write(at("wide/file"), vec![1; 256 << 10]).unwrap();
     let get = gupfs(["layout", "get", "--json", &at("wide/file")]);
@@ -360,15 +364,15 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
     fs::write(at("wide/tiny"), "x").unwrap();
     let get = gupfs(["layout", "get", &at("wide/tiny")]);
     assert!(
-        said(&get).contains("live in the inode record"),
+        printed(&get).contains("are in the inode record"),
         "{}",
-        said(&get)
+        printed(&get)
     );
     let set = gupfs(["layout", "set", &at("wide"), "--inherit"]);
-    assert!(said(&set).contains("as said above"), "{}", said(&set));
+    assert!(printed(&set).contains("inherited"), "{}", printed(&set));
     let set = gupfs(["layout", "set", &at("wide"), "--unit", "1000"]);
     assert_eq!(set.status.code(), Some(2));
-    let df = about(&place, &["df", "--json"]);
+    let df = about(&test_store, &["df", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&df.stdout).unwrap();
     assert_eq!(json["osts"].as_array().unwrap().len(), 2);
     assert_eq!(json["total"]["objects"], 3);
@@ -380,16 +384,20 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
 fn who_may_raises_what_one_request_carries() {
     let knob = "/proc/sys/fs/fuse/max_pages_limit";
     let limit = || -> u16 { fs::read_to_string(knob).unwrap().trim().parse().unwrap() };
-    if !can_mount() || !Path::new(knob).exists() {
+    if !can_mount() {
+        return;
+    }
+    if !Path::new(knob).exists() {
+        skip(Need::Kernel, format!("there is no {knob} on this host"));
         return;
     }
     let before = limit();
     if fs::write(knob, "256").is_err() {
-        eprintln!("not tested: {knob} may not be set");
+        skip(Need::Kernel, format!("{knob} cannot be set"));
         return;
     }
-    let place = Place::new();
-    let running = place.up();
+    let test_store = TestStore::new();
+    let running = test_store.up();
     let raised = limit();
     fs::write(knob, before.max(raised).to_string()).unwrap();
     assert_eq!(raised, 257);
@@ -401,18 +409,18 @@ fn metrics_count_operations_and_bytes() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
+    let test_store = TestStore::new();
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    let running = Running::start(
-        &place.store(),
-        &place.mnt(),
+    let running = UpProcess::start(
+        &test_store.store(),
+        &test_store.mnt(),
         &["--listen-metrics", &port.to_string()],
     );
-    fs::write(place.mnt().join("x"), vec![1; 100_000]).unwrap();
-    fs::create_dir(place.mnt().join("d")).unwrap();
+    fs::write(test_store.mnt().join("x"), vec![1; 100_000]).unwrap();
+    fs::create_dir(test_store.mnt().join("d")).unwrap();
     let page = http_get(&port.to_string(), "/metrics");
     check_exposition(&page);
     for sample in [
@@ -476,17 +484,17 @@ fn a_deep_store_can_be_asked_although_socket_addresses_are_short() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let deep = place.dir().join("d".repeat(100)).join("e".repeat(100));
+    let test_store = TestStore::new();
+    let deep = test_store.dir().join("d".repeat(100)).join("e".repeat(100));
     fs::create_dir_all(&deep).unwrap();
     let store = deep.join("store");
-    let running = Running::start(&store, &place.mnt(), &["--osts", "1"]);
+    let running = UpProcess::start(&store, &test_store.mnt(), &["--osts", "1"]);
     let status = gupfs(["status".as_ref(), store.as_os_str()]);
     assert_eq!(
         status.status.code(),
         Some(0),
         "{}",
-        refused(&status, &place.dir())
+        refused(&status, &test_store.dir())
     );
     assert_eq!(running.stop(), 0);
 }
@@ -496,8 +504,12 @@ fn events_are_json_if_asked() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let mut running = Running::start(&place.store(), &place.mnt(), &["--osts", "1", "--json"]);
+    let test_store = TestStore::new();
+    let mut running = UpProcess::start(
+        &test_store.store(),
+        &test_store.mnt(),
+        &["--osts", "1", "--json"],
+    );
     let event = |line: &str| -> String {
         let json: serde_json::Value = serde_json::from_str(line).unwrap();
         json["event"].as_str().unwrap().to_string()
@@ -514,21 +526,21 @@ fn metadata_that_vanished_is_not_replaced_by_an_empty_name_space() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    assert_eq!(place.up().stop(), 0);
+    let test_store = TestStore::new();
+    assert_eq!(test_store.up().stop(), 0);
     for part in ["log", "index"] {
-        let dir = place.store().join("mds").join(part);
+        let dir = test_store.store().join("mds").join(part);
         fs::remove_dir_all(&dir).unwrap();
         fs::create_dir(&dir).unwrap();
     }
     expect![[r#"
         exit status: 1
-        gupfs up: 'DIR/store/mds/log' is empty: the metadata is not there.
-          → if it lies on a disk of its own, mount that; else restore the directory from a backup.
+        gupfs up: 'DIR/store/mds/log' is empty: the metadata is missing.
+          → if the metadata is on a separate disk, mount it; else restore the directory from a backup.
     "#]]
-    .assert_eq(&place.refusal(&[]));
+    .assert_eq(&test_store.refusal(&[]));
     assert!(
-        Path::new(&place.store().join("mds/log"))
+        Path::new(&test_store.store().join("mds/log"))
             .read_dir()
             .unwrap()
             .next()

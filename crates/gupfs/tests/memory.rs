@@ -3,7 +3,7 @@
 mod running;
 
 use gupfs_store::{index::limits as index, kv::limits as kv};
-use running::{Place, can_mount, resident};
+use running::{TestStore, can_mount, resident};
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 
@@ -31,9 +31,9 @@ fn after_listing_many_files_the_process_needs_what_its_bounds_say() {
         "what README and docs/performance.md promise"
     );
 
-    let place = Place::new();
-    let running = place.up();
-    let dir = place.mnt().join("many");
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let dir = test_store.mnt().join("many");
     std::fs::create_dir(&dir).unwrap();
     for number in 0..FILES {
         let path = dir.join(format!("f{number}"));
@@ -45,7 +45,7 @@ fn after_listing_many_files_the_process_needs_what_its_bounds_say() {
     }
     let listed = Command::new("ls")
         .arg("-lR")
-        .arg(place.mnt())
+        .arg(test_store.mnt())
         .stdout(Stdio::null())
         .status();
     assert!(listed.unwrap().success());

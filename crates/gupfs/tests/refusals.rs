@@ -3,42 +3,46 @@
 mod running;
 
 use expect_test::{Expect, expect};
-use running::{Place, can_mount, gupfs, is_mounted, refused};
+use running::{TestStore, can_mount, gupfs, is_mounted, refused};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Words for a wrong store, wherever it lies; nothing in it may have changed.
-fn check_refusal(place: &Place, more: &[&str], expected: Expect) {
-    let before = place.listing();
-    expected.assert_eq(&place.refusal(more));
-    assert_eq!(place.listing(), before, "a refused directory was changed");
-    assert!(!is_mounted(&place.mnt()));
+fn check_refusal(test_store: &TestStore, more: &[&str], expected: Expect) {
+    let before = test_store.listing();
+    expected.assert_eq(&test_store.refusal(more));
+    assert_eq!(
+        test_store.listing(),
+        before,
+        "a refused directory was changed"
+    );
+    assert!(!is_mounted(&test_store.mnt()));
 }
 
-fn store_with(files: &[(&str, &str)]) -> Place {
-    let place = Place::new();
-    fs::create_dir(place.store()).unwrap();
+fn store_with(files: &[(&str, &str)]) -> TestStore {
+    let test_store = TestStore::new();
+    fs::create_dir(test_store.store()).unwrap();
     for (name, text) in files {
-        let path = place.store().join(name);
+        let path = test_store.store().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    place
+    test_store
 }
 
 const MARKER: &str = "format = \"gupfs store\"\nversion = 1\nfeatures = []\ncluster = \"07\"\nmetadata = \"09\"\nvirtual_shards = 64\nosts = [0, 1]\n";
 
 #[test]
 fn a_directory_with_other_things_is_refused_and_untouched() {
-    let place = store_with(&[
+    let test_store = store_with(&[
         ("letters/mum", "Dear"),
         ("thesis.tex", "x"),
         ("a", ""),
         ("b", ""),
     ]);
     check_refusal(
-        &place,
+        &test_store,
         &[],
         expect![[r#"
             exit status: 1
@@ -50,59 +54,59 @@ fn a_directory_with_other_things_is_refused_and_untouched() {
 
 #[test]
 fn a_newer_format_is_refused() {
-    let place = store_with(&[("gupfs.toml", &MARKER.replace("version = 1", "version = 2"))]);
+    let test_store = store_with(&[("gupfs.toml", &MARKER.replace("version = 1", "version = 2"))]);
     check_refusal(
-        &place,
+        &test_store,
         &[],
         expect![[r#"
             exit status: 1
             gupfs up: the store in 'DIR/store' has format version 2; this program reads up to version 1.
-              → use the newer gupfs that made it.
+              → use the newer gupfs that wrote it.
         "#]],
     );
 }
 
 #[test]
 fn an_unknown_feature_is_refused_by_name() {
-    let place = store_with(&[("gupfs.toml", &MARKER.replace("[]", "[\"snapshots\"]"))]);
+    let test_store = store_with(&[("gupfs.toml", &MARKER.replace("[]", "[\"snapshots\"]"))]);
     check_refusal(
-        &place,
+        &test_store,
         &[],
         expect![[r#"
             exit status: 1
-            gupfs up: the store in 'DIR/store' uses what this program does not know: snapshots.
-              → use the newer gupfs that made it.
+            gupfs up: the store in 'DIR/store' uses features that this program does not support: snapshots.
+              → use the newer gupfs that wrote it.
         "#]],
     );
 }
 
 #[test]
 fn a_store_whose_marker_is_missing_is_explained() {
-    let place = store_with(&[
+    let test_store = store_with(&[
         ("cluster.key", "k"),
         ("mds/log/1", ""),
         ("ost0/superblock", ""),
     ]);
     check_refusal(
-        &place,
+        &test_store,
         &[],
         expect![[r#"
             exit status: 1
             gupfs up: 'DIR/store' looks like a gupfs store whose marker gupfs.toml is missing.
-              → restore gupfs.toml from a backup; nothing in the directory was changed.
+              → restore gupfs.toml from a backup; gupfs has changed nothing in the directory.
         "#]],
     );
 }
 
 #[test]
 fn fewer_osts_than_there_are_is_refused() {
-    let place = store_with(&[("gupfs.toml", MARKER)]);
+    let test_store = store_with(&[("gupfs.toml", MARKER)]);
     check_refusal(
-        &place,
+        &test_store,
         &["--osts", "1"],
         expect![[r#"
             exit status: 2
-            gupfs up: 'DIR/store' has 2 OSTs, and --osts asks for 1: an OST cannot be taken away while files lie on it.
+            gupfs up: 'DIR/store' has 2 OSTs, and --osts asks for 1: gupfs cannot remove an OST, because files may lie on it.
               → start with --osts 2, or without --osts.
         "#]],
     );
@@ -116,8 +120,8 @@ fn an_unfinished_initialisation_with_something_else_in_it_is_explained() {
         &[],
         expect![[r#"
             exit status: 1
-            gupfs up: an initialisation of 'DIR/store' broke off, and since then something else came there: 'notes'.
-              → move that away and start again.
+            gupfs up: an initialisation of 'DIR/store' was interrupted, and something else is in it now: 'notes'.
+              → move these files to another directory and start again.
         "#]],
     );
     check_refusal(
@@ -125,89 +129,89 @@ fn an_unfinished_initialisation_with_something_else_in_it_is_explained() {
         &[],
         expect![[r#"
             exit status: 1
-            TIME INFO an initialisation broke off here; starting it anew dir=DIR/store
+            TIME INFO an initialisation of this directory was interrupted; starting it again dir=DIR/store
             gupfs up: 'DIR/store/ost0' holds objects, but gupfs.toml does not list ost0.
-              → if it belongs to another store, move it away; if not, restore gupfs.toml from a backup.
+              → if it belongs to another store, move it there; if not, restore gupfs.toml from a backup.
         "#]],
     );
 }
 
 #[test]
 fn a_file_instead_of_a_directory_is_refused() {
-    let place = Place::new();
-    fs::write(place.store(), "").unwrap();
+    let test_store = TestStore::new();
+    fs::write(test_store.store(), "").unwrap();
     expect![[r#"
         exit status: 1
         gupfs up: 'DIR/store' is not a directory.
     "#]]
-    .assert_eq(&place.refusal(&[]));
+    .assert_eq(&test_store.refusal(&[]));
 }
 
 #[test]
 fn a_wrong_mount_point_is_refused_before_a_store_is_made() {
-    let place = Place::new();
-    fs::write(place.mnt().join("thing"), "").unwrap();
+    let test_store = TestStore::new();
+    fs::write(test_store.mnt().join("thing"), "").unwrap();
     expect![[r#"
         exit status: 2
-        gupfs up: the mount point 'DIR/mnt' is not empty: 'thing' is in it, and a mount would hide it.
+        gupfs up: the mount point 'DIR/mnt' is not empty: it contains 'thing', which the mount would hide.
           → give an empty directory.
     "#]]
-    .assert_eq(&place.refusal(&[]));
-    fs::remove_dir_all(place.mnt()).unwrap();
+    .assert_eq(&test_store.refusal(&[]));
+    fs::remove_dir_all(test_store.mnt()).unwrap();
     expect![[r#"
         exit status: 2
         gupfs up: cannot find the mount point 'DIR/mnt': No such file or directory (os error 2).
-          → make it: mkdir -p 'DIR/mnt'.
+          → create it: mkdir -p 'DIR/mnt'.
     "#]]
-    .assert_eq(&place.refusal(&[]));
-    fs::write(place.mnt(), "").unwrap();
+    .assert_eq(&test_store.refusal(&[]));
+    fs::write(test_store.mnt(), "").unwrap();
     expect![[r#"
         exit status: 2
         gupfs up: the mount point 'DIR/mnt' is not a directory.
     "#]]
-    .assert_eq(&place.refusal(&[]));
-    assert!(!place.store().exists());
+    .assert_eq(&test_store.refusal(&[]));
+    assert!(!test_store.store().exists());
 }
 
 #[test]
 fn store_and_mount_point_may_not_lie_in_one_another() {
-    let place = Place::new();
-    fs::create_dir_all(place.store().join("inner")).unwrap();
-    let said = |store: PathBuf, mnt: PathBuf| {
+    let test_store = TestStore::new();
+    fs::create_dir_all(test_store.store().join("inner")).unwrap();
+    let printed = |store: PathBuf, mnt: PathBuf| {
         let output = gupfs([
             "up".as_ref(),
             store.as_os_str(),
             "--mount".as_ref(),
             mnt.as_os_str(),
         ]);
-        refused(&output, &place.dir())
+        refused(&output, &test_store.dir())
     };
     expect![[r#"
         2
         gupfs up: the store 'DIR/mnt' and the mount point 'DIR/mnt' are the same directory.
-          → give two directories beside each other.
+          → give two directories of which none contains the other.
     "#]]
-    .assert_eq(&said(place.mnt(), place.mnt()));
+    .assert_eq(&printed(test_store.mnt(), test_store.mnt()));
     expect![[r#"
         2
-        gupfs up: the store 'DIR/store' and the mount point 'DIR/store/inner' lie in one another: the mount point is inside the store.
-          → give two directories beside each other.
+        gupfs up: the store 'DIR/store' and the mount point 'DIR/store/inner' are nested: the mount point is inside the store.
+          → give two directories of which none contains the other.
     "#]]
-    .assert_eq(&said(place.store(), place.store().join("inner")));
+    .assert_eq(&printed(test_store.store(), test_store.store().join("inner")));
 }
 
 #[test]
 fn a_wrong_configuration_is_refused_with_its_line() {
-    let place = Place::new();
-    let file = place.dir().join("gupfs.conf");
+    let test_store = TestStore::new();
+    let file = test_store.dir().join("gupfs.conf");
     fs::write(&file, "[mount]\nallow_others = true\n").unwrap();
     let output = gupfs(["config".as_ref(), "check".as_ref(), file.as_os_str()]);
     expect![[r#"
         2
         gupfs config: DIR/gupfs.conf, line 2: there is no key 'allow_others' in [mount].
-          → 'allow_other' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions.
+          → probably 'allow_other' was meant; valid keys: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions.
     "#]]
-    .assert_eq(&refused(&output, &place.dir()));
+    .assert_eq(&refused(&output, &test_store.dir()));
 }
 
 /// A small file system of its own at DIR/store.
@@ -233,11 +237,11 @@ fn a_disk_without_room_is_refused() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let store = place.store();
+    let test_store = TestStore::new();
+    let store = test_store.store();
     let _disk = SmallDisk::at(&store, "size=64m", MountFlags::empty());
     check_refusal(
-        &place,
+        &test_store,
         &[],
         expect![[r#"
             exit status: 1
@@ -252,11 +256,11 @@ fn a_read_only_disk_is_refused() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let store = place.store();
+    let test_store = TestStore::new();
+    let store = test_store.store();
     let _disk = SmallDisk::at(&store, "size=2g", MountFlags::RDONLY);
     check_refusal(
-        &place,
+        &test_store,
         &[],
         expect![[r#"
             exit status: 1
@@ -271,15 +275,15 @@ fn a_mount_point_where_something_is_mounted_is_refused() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let mnt = place.mnt();
+    let test_store = TestStore::new();
+    let mnt = test_store.mnt();
     let _disk = SmallDisk::at(&mnt, "size=1m", MountFlags::empty());
     expect![[r#"
         exit status: 2
         gupfs up: the mount point 'DIR/mnt' is in use: tmpfs is mounted there (from 'tmpfs').
           → unmount it (umount 'DIR/mnt'), or give another directory.
     "#]]
-    .assert_eq(&place.refusal(&[]));
+    .assert_eq(&test_store.refusal(&[]));
 }
 
 #[test]
@@ -287,36 +291,36 @@ fn a_store_in_use_is_refused_with_the_pid() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
-    let other = place.dir().join("other");
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let other = test_store.dir().join("other");
     fs::create_dir(&other).unwrap();
     let output = gupfs([
         "up".as_ref(),
-        place.store().as_os_str(),
+        test_store.store().as_os_str(),
         "--mount".as_ref(),
         other.as_os_str(),
     ]);
-    let said = refused(&output, &place.dir()).replace(&running.pid().to_string(), "PID");
+    let printed = refused(&output, &test_store.dir()).replace(&running.pid().to_string(), "PID");
     expect![[r#"
         1
         gupfs up: 'DIR/store' is in use by process PID.
-          → look at it with `gupfs status DIR/store`, or stop it with `gupfs stop DIR/store`.
+          → see its state with `gupfs status DIR/store`, or stop it with `gupfs stop DIR/store`.
     "#]]
-    .assert_eq(&said);
-    let second = place.dir().join("second");
+    .assert_eq(&printed);
+    let second = test_store.dir().join("second");
     let output = gupfs([
         "up".as_ref(),
         second.as_os_str(),
         "--mount".as_ref(),
-        place.mnt().as_os_str(),
+        test_store.mnt().as_os_str(),
     ]);
     expect![[r#"
         2
-        gupfs up: the mount point 'DIR/mnt' is in use: gupfs serves 'DIR/store' there.
+        gupfs up: the mount point 'DIR/mnt' is in use: it is the mount of the store 'DIR/store', which is being served.
           → stop it with `gupfs stop 'DIR/store'`, or give another directory.
     "#]]
-    .assert_eq(&refused(&output, &place.dir()));
+    .assert_eq(&refused(&output, &test_store.dir()));
     assert!(!second.exists());
     assert_eq!(running.stop(), 0);
 }
@@ -339,22 +343,22 @@ fn a_store_on_a_gupfs_mount_is_refused() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
-    let other = place.dir().join("other");
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let other = test_store.dir().join("other");
     fs::create_dir(&other).unwrap();
     let output = gupfs([
         "up".as_ref(),
-        place.mnt().join("store").as_os_str(),
+        test_store.mnt().join("store").as_os_str(),
         "--mount".as_ref(),
         other.as_os_str(),
     ]);
     expect![[r#"
         2
-        gupfs up: the store 'DIR/mnt/store' would lie on the gupfs mount 'DIR/mnt'.
+        gupfs up: the store 'DIR/mnt/store' would be on the gupfs mount 'DIR/mnt'.
           → give a directory of a local file system.
     "#]]
-    .assert_eq(&refused(&output, &place.dir()));
-    assert!(!place.mnt().join("store").exists());
+    .assert_eq(&refused(&output, &test_store.dir()));
+    assert!(!test_store.mnt().join("store").exists());
     assert_eq!(running.stop(), 0);
 }

@@ -7,7 +7,7 @@
 
 mod running;
 
-use running::{PATIENCE, Place, Running, can_mount};
+use running::{TIMEOUT, TestStore, UpProcess, can_mount};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
@@ -28,7 +28,7 @@ struct History {
 
 /// A stopped store with a past, and a copy of its metadata to go back to.
 struct Store {
-    place: Place,
+    test_store: TestStore,
     history: History,
     /// As it was when it was stopped.
     last: BTreeMap<PathBuf, Vec<u8>>,
@@ -36,37 +36,37 @@ struct Store {
 
 impl Store {
     fn new() -> Store {
-        let place = Place::new();
-        let running = place.up();
+        let test_store = TestStore::new();
+        let running = test_store.up();
         let mut history = History::default();
         // Of the metadata alone an earlier state is put back: objects of new files that were removed since may still be there.
         history.bytes.insert(new_bytes());
-        let at = |name: &str| place.mnt().join(name);
+        let at = |name: &str| test_store.mnt().join(name);
         for n in 0..6 {
             let dir = format!("d{n}");
             fs::create_dir(at(&dir)).unwrap();
             history.names.insert(dir.into());
             for m in 0..4 {
                 history.write(
-                    &place,
+                    &test_store,
                     &format!("d{n}/small{m}"),
                     format!("{n} {m}").repeat(9).into(),
                 );
                 let byte = (n * 16 + m + 1) as u8;
                 history.write(
-                    &place,
+                    &test_store,
                     &format!("d{n}/large{m}"),
                     vec![byte; 100_000 + m * 7],
                 );
             }
-            sync(&place);
+            sync(&test_store);
         }
         let many: Vec<u8> = (0..9 * MIB)
             .map(|at| (at / 4096 + at / MIB) as u8)
             .collect();
-        history.write(&place, "striped", many);
+        history.write(&test_store, "striped", many);
         // Written again, renamed, linked, removed.
-        history.write(&place, "d0/small0", "something else".into());
+        history.write(&test_store, "d0/small0", "something else".into());
         for (from, to) in [("d1/small1", "d2/moved"), ("d3/large0", "renamed")] {
             fs::rename(at(from), at(to)).unwrap();
             history.names.insert(to.into());
@@ -78,13 +78,13 @@ impl Store {
         for gone in ["d0/large3", "d0/small3"] {
             fs::remove_file(at(gone)).unwrap();
         }
-        sync(&place);
+        sync(&test_store);
         assert_eq!(running.stop(), 0);
-        let running = place.up();
-        let last = read_all(&place.mnt());
+        let running = test_store.up();
+        let last = read_all(&test_store.mnt());
         assert_eq!(running.stop(), 0);
         let store = Store {
-            place,
+            test_store,
             history,
             last,
         };
@@ -93,11 +93,11 @@ impl Store {
     }
 
     fn mds(&self) -> PathBuf {
-        self.place.store().join("mds")
+        self.test_store.store().join("mds")
     }
 
     fn original(&self) -> PathBuf {
-        self.place.dir().join("original")
+        self.test_store.dir().join("original")
     }
 
     fn restore(&self) {
@@ -107,30 +107,34 @@ impl Store {
 
     /// Exit code, JSON and what was said on standard error.
     fn check(&self, more: &[&str]) -> (i32, serde_json::Value, String) {
-        let store = self.place.store();
+        let store = self.test_store.store();
         let mut args = vec!["check", store.to_str().unwrap(), "--json"];
         args.extend(more);
         let output = gupfs_in_time(&args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!said.contains("panicked"), "{said}");
-        assert!(said.len() < 16 << 10, "nobody reads so much: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!printed.contains("panicked"), "{printed}");
+        assert!(printed.len() < 16 << 10, "nobody reads so much: {printed}");
         let json = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        (output.status.code().unwrap_or(-1), json, said)
+        (output.status.code().unwrap_or(-1), json, printed)
     }
 
     fn salvage(&self) -> (i32, serde_json::Value) {
-        let (code, json, said) = self.check(&["--salvage"]);
-        assert!(code == 0 || code == 4, "{code} {said} {json:#}");
-        let (again, problems, said) = self.check(&[]);
-        assert_eq!(again, 0, "{said} {problems:#} after {json:#}");
+        let (code, json, printed) = self.check(&["--salvage"]);
+        assert!(code == 0 || code == 4, "{code} {printed} {json:#}");
+        let (again, problems, printed) = self.check(&[]);
+        assert_eq!(again, 0, "{printed} {problems:#} after {json:#}");
         (code, json)
     }
 
     /// Everything that is there was there once; new files can be made. Returns it.
     fn serves_what_was(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         // What the metadata may have forgotten, objects may remember.
-        let running = Running::start(&self.place.store(), &self.place.mnt(), &["--accept-loss"]);
-        let found = read_all(&self.place.mnt());
+        let running = UpProcess::start(
+            &self.test_store.store(),
+            &self.test_store.mnt(),
+            &["--accept-loss"],
+        );
+        let found = read_all(&self.test_store.mnt());
         for (path, bytes) in &found {
             let in_lost_found = path.starts_with("lost+found");
             assert!(
@@ -145,7 +149,7 @@ impl Store {
             );
         }
         for n in 0..4 {
-            let new = self.place.mnt().join(format!("new{n}"));
+            let new = self.test_store.mnt().join(format!("new{n}"));
             let file = fs::File::create(&new).unwrap();
             file.write_all_at(&[255], 200_000).unwrap();
             drop(file);
@@ -161,8 +165,8 @@ impl Store {
 }
 
 impl History {
-    fn write(&mut self, place: &Place, name: &str, bytes: Vec<u8>) {
-        fs::write(place.mnt().join(name), &bytes).unwrap();
+    fn write(&mut self, test_store: &TestStore, name: &str, bytes: Vec<u8>) {
+        fs::write(test_store.mnt().join(name), &bytes).unwrap();
         self.names.insert(name.into());
         self.bytes.insert(bytes);
     }
@@ -175,8 +179,8 @@ fn new_bytes() -> Vec<u8> {
     bytes
 }
 
-fn sync(place: &Place) {
-    let root = fs::File::open(place.mnt()).unwrap();
+fn sync(test_store: &TestStore) {
+    let root = fs::File::open(test_store.mnt()).unwrap();
     root.sync_all().unwrap();
 }
 
@@ -196,7 +200,7 @@ fn gupfs_in_time(args: &[&str]) -> std::process::Output {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             child.kill().unwrap();
             panic!("gupfs {args:?} does not end");
         }
@@ -345,10 +349,10 @@ fn what_the_log_has_is_kept_although_the_index_is_gone() {
             flip(&manifest, 9, 1);
         }
     }
-    let (_, _, said) = store.check(&[]);
+    let (_, _, printed) = store.check(&[]);
     assert!(
-        said.contains("the index is damaged") && said.contains("--salvage"),
-        "{said}"
+        printed.contains("the index is damaged") && printed.contains("--salvage"),
+        "{printed}"
     );
     let (code, json) = store.salvage();
     assert_eq!(code, 4, "{json:#}");
@@ -397,8 +401,12 @@ fn with_neither_log_nor_index_files_are_made_again_from_their_objects() {
     }
     let (code, json) = store.salvage();
     assert_eq!(code, 4, "{json:#}");
-    let running = Running::start(&store.place.store(), &store.place.mnt(), &["--accept-loss"]);
-    let lost_found = fs::metadata(store.place.mnt().join("lost+found")).unwrap();
+    let running = UpProcess::start(
+        &store.test_store.store(),
+        &store.test_store.mnt(),
+        &["--accept-loss"],
+    );
+    let lost_found = fs::metadata(store.test_store.mnt().join("lost+found")).unwrap();
     assert_eq!((lost_found.mode() & 0o7777, lost_found.uid()), (0o700, 0));
     assert_eq!(running.stop(), 0);
     let found = store.serves_what_was();
@@ -420,23 +428,29 @@ fn accept_loss_starts_a_damaged_store_with_what_can_be_read() {
     // The index is behind, so that the log must be read.
     fs::remove_dir_all(store.mds().join("index")).unwrap();
     damage_log(&store);
-    let said = store.place.refusal(&[]);
+    let printed = store.test_store.refusal(&[]);
     assert!(
-        said.contains("the log is damaged: batch") && said.contains("--salvage"),
-        "{said}"
+        printed.contains("the log is damaged: batch") && printed.contains("--salvage"),
+        "{printed}"
     );
-    let running = Running::start(&store.place.store(), &store.place.mnt(), &["--accept-loss"]);
-    let names = read_all(&store.place.mnt()).into_keys().collect::<Vec<_>>();
+    let running = UpProcess::start(
+        &store.test_store.store(),
+        &store.test_store.mnt(),
+        &["--accept-loss"],
+    );
+    let names = read_all(&store.test_store.mnt())
+        .into_keys()
+        .collect::<Vec<_>>();
     assert!(!names.is_empty());
     for name in names {
         let known = name.starts_with("lost+found") || store.history.names.contains(&name);
         assert!(known, "{name:?} was never there");
     }
-    fs::create_dir(store.place.mnt().join("after")).unwrap();
+    fs::create_dir(store.test_store.mnt().join("after")).unwrap();
     assert_eq!(running.stop(), 0);
     // From then on it starts as usual.
-    let running = store.place.up();
-    assert!(store.place.mnt().join("after").is_dir());
+    let running = store.test_store.up();
+    assert!(store.test_store.mnt().join("after").is_dir());
     assert_eq!(running.stop(), 0);
 }
 
@@ -451,8 +465,8 @@ fn a_salvage_that_was_interrupted_is_finished_by_the_next() {
     fs::create_dir_all(store.mds().join("salvage.new/copy")).unwrap();
     fs::create_dir(store.mds().join("salvaged-then")).unwrap();
     fs::write(store.mds().join("salvage.swap"), "salvaged-then").unwrap();
-    let (code, _, said) = store.check(&[]);
-    assert!(code != 0 && said.contains("interrupted"), "{said}");
+    let (code, _, printed) = store.check(&[]);
+    assert!(code != 0 && printed.contains("interrupted"), "{printed}");
     store.salvage();
     assert_eq!(store.serves_what_was(), store.last);
 }
@@ -512,8 +526,8 @@ fn flipped_bits_of_a_target_are_told() {
     }
     let flips: usize = std::env::var("GUPFS_FLIPS").map_or(6, |text| text.parse().unwrap());
     let store = Store::new();
-    let ost = store.place.store().join("ost0");
-    let whole = store.place.dir().join("whole-ost");
+    let ost = store.test_store.store().join("ost0");
+    let whole = store.test_store.dir().join("whole-ost");
     copy(&ost, &whole);
     let files: Vec<(PathBuf, Vec<u64>)> = files_below(&whole)
         .into_iter()
@@ -528,10 +542,10 @@ fn flipped_bits_of_a_target_are_told() {
         fs::remove_dir_all(&ost).unwrap();
         copy(&whole, &ost);
         flip(&ost.join(name), at, (at % 8) as u8);
-        let (code, json, said) = store.check(&["--salvage"]);
+        let (code, json, printed) = store.check(&["--salvage"]);
         assert!(
             [0, 1, 4].contains(&code),
-            "{name:?} at {at}: {code} {said} {json:#}"
+            "{name:?} at {at}: {code} {printed} {json:#}"
         );
         if code == 1 {
             let told = kinds(&json["problems"]);

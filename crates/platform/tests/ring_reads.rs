@@ -3,6 +3,7 @@
 
 use bytes::BytesMut;
 use gupfs_platform::{Disk, DiskFile, OnCacheMiss, OpenHow};
+use gupfs_skips::{Need, skip};
 use gupfs_uring::ThreadRing;
 use io_uring::IoUring;
 use rustix::fs::{Advice, fadvise};
@@ -10,6 +11,9 @@ use std::fs::File;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+
+/// Why a test of reads from a disk does not run.
+const IN_MEMORY: &str = "the files of this directory are always in memory";
 
 struct Fixture {
     file: DiskFile,
@@ -54,7 +58,7 @@ impl Fixture {
 /// Checks that enough reads used the ring; on a file system in memory no read waits.
 fn check_ring_reads(submitted: usize) {
     match submitted {
-        0 => eprintln!("SKIPPED: the files of this directory are always in memory"),
+        0 => skip(Need::FileSystem, IN_MEMORY),
         submitted => assert!(submitted > 100, "only {submitted} reads used the ring"),
     }
 }
@@ -149,7 +153,7 @@ fn a_thread_with_a_blocking_permit_reads_a_small_part_itself_and_hands_off_a_lar
         "the thread blocks until the read is complete"
     );
     match (without_permit, polled(much)) {
-        (true, _) => eprintln!("SKIPPED: the files of this directory are always in memory"),
+        (true, _) => skip(Need::FileSystem, IN_MEMORY),
         (false, at_once) => assert!(!at_once, "the pool reads parts in parallel"),
     }
 }

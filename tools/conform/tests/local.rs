@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use gupfs_conform::{Filter, run};
+use gupfs_skips::{Need, skip};
 
 fn conform(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_conform"))
@@ -29,12 +30,22 @@ fn a_local_directory_conforms_and_is_left_as_it_was() {
         report.tried.len()
     );
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    let needs_root = |reason: &str| reason.starts_with("needs root");
+    let skipped = report.skips().filter(|(_, reason)| needs_root(reason));
+    match skipped.count() {
+        0 => {}
+        checks => skip(
+            Need::Root,
+            format!("{checks} checks of the suite need root"),
+        ),
+    }
 }
 
 #[test]
 fn memory_conforms_too() {
     let memory = Path::new("/dev/shm");
     if !memory.is_dir() {
+        skip(Need::FileSystem, "there is no /dev/shm on this host");
         return;
     }
     let directory = tempfile::tempdir_in(memory).unwrap();

@@ -1,10 +1,11 @@
-//! `gupfs-suite lab` as a person starts it. What needs root is skipped without it, and says so.
+//! `gupfs-suite lab` as a person starts it. Without root every test is skipped.
 
 mod program;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use gupfs_skips::{Need, skip};
 use program::{Done, Program, Running};
 
 const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
@@ -12,7 +13,7 @@ const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        eprintln!("not tested: a lab needs root");
+        skip(Need::Root, "a lab needs root");
     }
     root
 }

@@ -198,7 +198,10 @@ fn mount(dir: &Path) -> Option<Mount> {
     let root = rustix::process::geteuid().is_root();
     let made = root.then(|| Mount::make(dir)).flatten();
     if made.is_none() {
-        eprintln!("not tested: a mount that can be frozen needs root, mkfs.ext4 and a loop device");
+        gupfs_skips::skip(
+            gupfs_skips::Need::LoopDevices,
+            "a mount that can be frozen needs root, mkfs.ext4 and a loop device",
+        );
     }
     made
 }

@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods)] // These tests stand outside every simulated world.
 
+use gupfs_skips::{Need, skip};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -46,6 +47,14 @@ fn run(program: &str, arguments: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        skip(Need::Root, "mounting needs root");
+    }
+    root
+}
+
 /// A mount that goes away.
 struct Mounted<'a>(&'a Path);
 
@@ -57,8 +66,7 @@ impl Drop for Mounted<'_> {
 
 /// Mounts a fresh file system of this kind twice, and verifies that both agree.
 fn agrees_on(kind: &str) {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("left out: mounting needs root");
+    if !is_root() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
@@ -121,7 +129,7 @@ fn what_is_not_there_or_cannot_be_written_is_refused() {
 
 #[test]
 fn a_full_file_system_is_no_verdict() {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
@@ -138,7 +146,7 @@ fn a_full_file_system_is_no_verdict() {
 
 #[test]
 fn a_file_system_that_is_read_only_is_no_verdict() {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         return;
     }
     let place = tempfile::tempdir().unwrap();

@@ -5,13 +5,21 @@ use std::path::Path;
 use gupfs_contract::{ALL, ProbeOutcome, RunningKernel, probe_all};
 use gupfs_fuse::FuseTransport;
 use gupfs_fuse::over_io_uring::{self, UringSupport};
+use gupfs_skips::{Need, skip};
 
 fn can_try() -> bool {
-    let ring = matches!(over_io_uring::support(), UringSupport::Ready);
-    let can =
-        Path::new("/dev/fuse").exists() && (crate::TRANSPORT == FuseTransport::Device || ring);
+    if !Path::new("/dev/fuse").exists() {
+        skip(Need::Fuse, "there is no /dev/fuse on this host");
+        return false;
+    }
+    let support = over_io_uring::support();
+    let ring = matches!(support, UringSupport::Ready);
+    let can = crate::TRANSPORT == FuseTransport::Device || ring;
     if !can {
-        eprintln!("SKIPPED: this host does not support this FUSE transport");
+        skip(
+            Need::FuseOverIoUring,
+            format!("no FUSE over io_uring on this host: {support:?}"),
+        );
     }
     can
 }
@@ -37,7 +45,9 @@ fn every_behaviour_holds() {
         );
         match &report.outcome {
             ProbeOutcome::Holds => {}
-            ProbeOutcome::Untested(why) => eprintln!("SKIPPED: {}: {why}", report.behaviour),
+            ProbeOutcome::Untested(why) => {
+                skip(Need::Kernel, format!("{}: {why}", report.behaviour));
+            }
             ProbeOutcome::Differs(how) => differs.push(format!("{}: {how}", report.behaviour)),
         }
     }

@@ -1,4 +1,4 @@
-//! Probes the behaviours on the running kernel over /dev/fuse. Without the device, or the right to mount, the test prints SKIPPED.
+//! Probes the behaviours on the running kernel over /dev/fuse. Without the device, or the right to mount, the test is skipped.
 
 mod kernel;
 

@@ -1,4 +1,4 @@
-//! Probes the behaviours over io_uring. On a host that does not permit it the test prints SKIPPED.
+//! Probes the behaviours over io_uring. On a host that does not permit it the test is skipped.
 
 #[path = "../behaviours/kernel.rs"]
 mod kernel;

@@ -68,7 +68,10 @@ const ALONE: &str = "GUPFS_TEST_ALONE";
 #[test]
 fn an_idle_mount_of_128_cpus_costs_less_than_64_mib() {
     if let Some(error) = creation_error() {
-        eprintln!("SKIPPED: no io_uring on this host: {error}");
+        gupfs_skips::skip(
+            gupfs_skips::Need::IoUring,
+            format!("no io_uring on this host: {error}"),
+        );
         return;
     }
     if std::env::var_os(ALONE).is_none() {

@@ -2,7 +2,7 @@
 //!
 //! These run over /dev/fuse; `over_io_uring` runs the same over io_uring.
 //!
-//! Needs /dev/fuse and the right to mount; without the device every test prints SKIPPED and does nothing.
+//! Needs /dev/fuse and the right to mount; without the device every test is skipped.
 
 // Tests run on the real clock, not on the simulated platform.
 #![allow(clippy::disallowed_methods)]

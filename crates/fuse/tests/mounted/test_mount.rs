@@ -10,6 +10,7 @@ use gupfs_fuse::{
     FileSystem, FuseSession, FuseTransport, InitFlags, MountConfig, MountError, OpenReplyFlags,
     ReadProgress, RequestReader, Spawner, mount,
 };
+use gupfs_skips::{Need, skip};
 use rustix::event::{PollFd, PollFlags, poll};
 use tempfile::TempDir;
 use tokio::runtime::{Handle, Runtime};
@@ -26,7 +27,7 @@ pub struct TestMount<F> {
 pub fn have_fuse() -> bool {
     let exists = Path::new("/dev/fuse").exists();
     if !exists {
-        eprintln!("SKIPPED: there is no /dev/fuse on this host");
+        skip(Need::Fuse, "there is no /dev/fuse on this host");
     }
     exists && transport_available()
 }
@@ -35,7 +36,10 @@ fn transport_available() -> bool {
     let support = over_io_uring::support();
     let may = crate::TRANSPORT == FuseTransport::Device || matches!(support, UringSupport::Ready);
     if !may {
-        eprintln!("SKIPPED: no FUSE over io_uring on this host: {support:?}");
+        skip(
+            Need::FuseOverIoUring,
+            format!("no FUSE over io_uring on this host: {support:?}"),
+        );
     }
     may
 }

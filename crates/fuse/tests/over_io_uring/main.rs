@@ -1,4 +1,4 @@
-//! The tests of `mounted` over io_uring. On a host that does not permit it every test prints SKIPPED and does nothing.
+//! The tests of `mounted` over io_uring. On a host that does not permit it every test is skipped.
 
 // Tests run on the real clock, not on the simulated platform.
 #![allow(clippy::disallowed_methods)]

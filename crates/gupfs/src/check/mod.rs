@@ -1,7 +1,7 @@
-//! # check: do names, objects and counts of a stopped store fit together
+//! # check: the consistency check of a stopped store
 //!
 //! Owns   reading a whole store, the comparison of objects with inodes, the report, repairs.
-//! Never  judges records by itself: those rules are `gupfs_namespace::check`.
+//! Never  checks records itself: `gupfs_namespace::check` has those rules.
 //! Enter  at `run`.
 
 mod objects;
@@ -14,8 +14,8 @@ mod targets;
 pub use objects::ObjectProblem;
 
 use crate::exit::{CliError, CliResult, Exit};
-use crate::home::{Lock, Marker, StoreDir};
-use crate::node::{DescriptorBudget, open_metadata};
+use crate::store_dir::{Lock, Marker, StoreDir};
+use crate::stores::{DescriptorBudget, open_metadata};
 use gupfs_namespace::check::Problem;
 use gupfs_platform::Platform;
 use gupfs_proto::{OstId, OwnerEpoch};
@@ -29,25 +29,25 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// How often a repair is followed by another look: one may show what another hid.
+/// Most scans of one check: after a repair the store is scanned again, because the problem may have hidden another.
 const ROUNDS: u32 = 5;
 
-/// What to do beside looking at names and objects.
+/// The options of a check. A check without any compares names, objects and counts.
 #[derive(Clone, Default)]
 pub struct CheckOptions {
-    /// Directories of OSTs that are not in the store's own, or of servers that have some.
+    /// Directories of OSTs outside the store's directory, or directories that contain such OSTs.
     pub osts: Vec<PathBuf>,
     /// Read all bytes and compare them with their checksums.
     pub data: bool,
     pub repair: bool,
 }
 
-/// One thing that is wrong.
+/// One problem of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CheckFault {
     Record(Problem),
     Object(ObjectProblem),
-    /// A target that cannot be looked at, and why.
+    /// A target that cannot be scanned, and why.
     Target(OstId, String),
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for CheckFault {
         match self {
             CheckFault::Record(problem) => problem.fmt(f),
             CheckFault::Object(problem) => problem.fmt(f),
-            CheckFault::Target(ost, why) => write!(f, "ost{ost} cannot be looked at: {why}"),
+            CheckFault::Target(ost, why) => write!(f, "ost{ost} cannot be checked: {why}"),
         }
     }
 }
@@ -70,8 +70,8 @@ impl CheckFault {
         }
     }
 
-    /// As every crash leaves it, and every start settles it.
-    fn is_left_by_a_crash(&self, crashed: bool) -> bool {
+    /// Whether a crash leaves this and the next start cleans it up.
+    fn is_crash_leftover(&self, crashed: bool) -> bool {
         let forgotten = matches!(self, CheckFault::Object(ObjectProblem::WithoutInode { .. }));
         (crashed && forgotten)
             || matches!(
@@ -96,7 +96,7 @@ impl CheckFault {
     }
 }
 
-/// What was looked at, and what was found.
+/// The counts and the problems of one scan.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct CheckFindings {
     pub inodes: u64,
@@ -107,24 +107,24 @@ pub struct CheckFindings {
     pub objects: u64,
     /// Bytes compared with their checksums.
     pub bytes: u64,
-    /// Objects in `lost+found` of OSTs: of files that are lost, and no problem.
+    /// Quarantined objects. They are no problem.
     pub lost_found: LostFoundUsage,
-    /// OSTs that were not there to be looked at, with the objects that must be on them.
+    /// OSTs that were not scanned, with the number of objects that must be on them.
     pub elsewhere: BTreeMap<OstId, u64>,
     #[serde(skip)]
     pub faults: Vec<CheckFault>,
 }
 
-/// The last look, and what was mended before it.
+/// The result of the last scan, and the problems that were repaired before it.
 #[derive(Default)]
 pub struct Report {
-    pub seen: CheckFindings,
+    pub findings: CheckFindings,
     pub repaired: Vec<CheckFault>,
 }
 
 impl Report {
     pub fn exit(&self) -> Exit {
-        match (self.seen.faults.is_empty(), self.repaired.is_empty()) {
+        match (self.findings.faults.is_empty(), self.repaired.is_empty()) {
             (true, true) => Exit::Fine,
             (true, false) => Exit::Repaired,
             (false, _) => Exit::Failed,
@@ -132,16 +132,23 @@ impl Report {
     }
 }
 
-/// Looks at a store that nothing serves; with `repair`, mends what loses nothing.
-pub async fn run(home: &StoreDir, wish: CheckOptions, platform: &Platform) -> CliResult<Report> {
-    let unusable = |trouble: CliError| trouble.exit(Exit::Unusable);
-    let marker = home.read_marker().map_err(unusable)?;
-    let _lock = Lock::take(home).map_err(unusable)?;
-    let places = targets::find(home, &marker, &wish.osts)
+/// Checks a store that no process serves; with `repair`, repairs the problems whose repair loses no data.
+///
+/// # Errors
+/// If the store is in use, cannot be opened, or a repair cannot be committed.
+pub async fn run(
+    store_dir: &StoreDir,
+    options: CheckOptions,
+    platform: &Platform,
+) -> CliResult<Report> {
+    let unusable = |error: CliError| error.exit(Exit::Unusable);
+    let marker = store_dir.read_marker().map_err(unusable)?;
+    let _lock = Lock::take(store_dir).map_err(unusable)?;
+    let target_dirs = targets::find(store_dir, &marker, &options.osts)
         .await
         .map_err(unusable)?;
-    let store = Store::open(home, &marker, places, platform).await?;
-    let outcome = store.check_and_repair(&wish).await;
+    let store = Store::open(store_dir, &marker, target_dirs, platform).await?;
+    let outcome = store.check_and_repair(&options).await;
     store.close().await;
     outcome
 }
@@ -149,9 +156,9 @@ pub async fn run(home: &StoreDir, wish: CheckOptions, platform: &Platform) -> Cl
 /// The opened parts of a store.
 struct Store {
     platform: Platform,
-    /// Read without hand-offs: this process has nothing else to do.
+    /// Read directly, not through the thread pool: this process serves no requests.
     kv: Kv,
-    /// Its last owner did not stop in order: the next start clears up.
+    /// The last server did not stop cleanly: the next start cleans up.
     crashed: bool,
     owner_epoch: OwnerEpoch,
     targets: Vec<targets::OpenedTarget>,
@@ -159,66 +166,69 @@ struct Store {
 
 impl Store {
     async fn open(
-        home: &StoreDir,
+        store_dir: &StoreDir,
         marker: &Marker,
-        places: Vec<(OstId, PathBuf)>,
+        target_dirs: Vec<(OstId, PathBuf)>,
         platform: &Platform,
     ) -> CliResult<Store> {
-        let share = DescriptorBudget::of_this_process(places.len())
-            .map_err(|trouble| trouble.exit(Exit::Unusable))?;
-        let (kv, found) = open_metadata(home, marker, share, platform).await?;
+        let budget = DescriptorBudget::of_this_process(target_dirs.len())
+            .map_err(|error| error.exit(Exit::Unusable))?;
+        let (kv, recovery) = open_metadata(store_dir, marker, budget, platform).await?;
         Ok(Store {
             platform: platform.clone(),
             kv,
-            crashed: !found.log.clean_stop,
-            owner_epoch: found.log.epoch,
-            targets: targets::open(marker.cluster(), places, share, platform).await,
+            crashed: !recovery.log.clean_stop,
+            owner_epoch: recovery.log.epoch,
+            targets: targets::open(marker.cluster(), target_dirs, budget, platform).await,
         })
     }
 
-    async fn check_and_repair(&self, wish: &CheckOptions) -> CliResult<Report> {
+    async fn check_and_repair(&self, options: &CheckOptions) -> CliResult<Report> {
         let mut report = Report::default();
         for round in 0..ROUNDS {
-            // Bytes do not change by repairs: they are read once.
-            let data = wish.data && round == 0;
-            let mut seen = self.look(data).await?;
+            // Repairs do not change bytes, so they are read once.
+            let data = options.data && round == 0;
+            let mut findings = self.scan(data).await?;
             if round > 0 {
                 let damaged = |fault: &&CheckFault| {
                     matches!(fault, CheckFault::Object(ObjectProblem::Damaged { .. }))
                 };
-                seen.faults
-                    .extend(report.seen.faults.iter().filter(damaged).cloned());
-                seen.bytes = report.seen.bytes;
+                findings
+                    .faults
+                    .extend(report.findings.faults.iter().filter(damaged).cloned());
+                findings.bytes = report.findings.bytes;
             }
-            let (mendable, _): (Vec<CheckFault>, Vec<CheckFault>) = seen
+            let (repairable, _): (Vec<CheckFault>, Vec<CheckFault>) = findings
                 .faults
                 .iter()
                 .cloned()
                 .partition(CheckFault::is_repairable);
-            report.seen = seen;
-            if !wish.repair || mendable.is_empty() {
+            report.findings = findings;
+            if !options.repair || repairable.is_empty() {
                 break;
             }
-            report.repaired.extend(self.repair(mendable).await?);
+            report.repaired.extend(self.repair(repairable).await?);
         }
         Ok(report)
     }
 
-    /// One look at everything.
-    async fn look(&self, data: bool) -> CliResult<CheckFindings> {
+    /// Scans all records and all objects.
+    async fn scan(&self, data: bool) -> CliResult<CheckFindings> {
         let mut progress = Progress::new(&self.platform.clock);
         let mut records = Records::read(&self.kv, &mut progress)?;
-        let mut seen = records.seen;
-        let looked = targets::look(&self.targets, &mut records.expected, data, &mut progress).await;
-        seen.objects = looked.objects;
-        seen.bytes = looked.bytes;
-        seen.lost_found = looked.lost_found;
-        seen.elsewhere = looked.elsewhere;
-        seen.faults.extend(looked.faults);
-        seen.faults
-            .retain(|fault| !fault.is_left_by_a_crash(self.crashed));
+        let mut findings = records.findings;
+        let scanned =
+            targets::scan(&self.targets, &mut records.expected, data, &mut progress).await;
+        findings.objects = scanned.objects;
+        findings.bytes = scanned.bytes;
+        findings.lost_found = scanned.lost_found;
+        findings.elsewhere = scanned.elsewhere;
+        findings.faults.extend(scanned.faults);
+        findings
+            .faults
+            .retain(|fault| !fault.is_crash_leftover(self.crashed));
         progress.finish();
-        Ok(seen)
+        Ok(findings)
     }
 
     async fn close(self) {
@@ -227,13 +237,13 @@ impl Store {
             false => StopMode::Clean,
         };
         if let Err(error) = self.kv.stop(how).await {
-            tracing::error!(%error, "the metadata store could not be closed cleanly");
+            tracing::error!(%error, "cannot close the metadata store cleanly");
         }
         for (ost, target) in self.targets {
             if let Ok(objects) = target
                 && let Err(error) = objects.stop().await
             {
-                tracing::error!(%ost, %error, "the target could not be closed cleanly");
+                tracing::error!(%ost, %error, "cannot close the target cleanly");
             }
         }
     }

@@ -1,36 +1,36 @@
-//! Objects against inodes: what the layouts say must be there, and what the OSTs have.
+//! The comparison of the objects in layouts with the objects on the OSTs.
 //!
-//! Pure: it is fed with inodes and purges, then with each OST's objects in ascending order.
+//! It does no I/O: the caller adds inodes and purges, then each object of each OST.
 
 use gupfs_namespace::{Inode, InodeBody, Purge, PurgeId};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What is wrong with one object.
+/// A problem of one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjectProblem {
-    /// No inode's layout names it, and no purge is going to remove it.
+    /// No layout contains it, and no purge will remove it.
     WithoutInode {
         ost: OstId,
         object: ObjectId,
         size: u64,
     },
-    /// The inode says that it was made.
+    /// The inode says that the object exists.
     Lost { ost: OstId, object: ObjectId },
-    /// Its inode has it on another OST.
+    /// The layout has it on another OST.
     WrongOst {
         ost: OstId,
         object: ObjectId,
         right: OstId,
     },
-    /// The inode says that it was never made: its bytes read as zeros.
+    /// The inode says that the object was never created: its bytes read as zeros.
     Unannounced {
         ost: OstId,
         object: ObjectId,
         size: u64,
     },
-    /// Its bytes are not those that its checksums were made of.
+    /// Its bytes do not match their checksums.
     Damaged { ost: OstId, object: ObjectId },
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for ObjectProblem {
             }
             Unannounced { ost, object, size } => write!(
                 f,
-                "object {object} on ost{ost} has {size} bytes that inode {:x} knows nothing of",
+                "object {object} on ost{ost} has {size} bytes, but inode {:x} says that it was never created",
                 object.ino.0
             ),
             Damaged { ost, object } => {
@@ -73,7 +73,7 @@ impl fmt::Display for ObjectProblem {
 }
 
 impl ObjectProblem {
-    /// Only what no name leads to may be removed.
+    /// Only an object of no inode can be removed.
     pub fn is_repairable(&self) -> bool {
         matches!(self, ObjectProblem::WithoutInode { .. })
     }
@@ -89,13 +89,13 @@ impl ObjectProblem {
     }
 }
 
-/// What the records say about objects.
+/// The objects that the records expect.
 #[derive(Debug, Default)]
 pub struct Expected {
     layouts: BTreeMap<ObjectId, (OstId, Presence)>,
-    /// Going to be removed: may be there or not.
+    /// Objects of purges: they may exist or not.
     purged: BTreeSet<ObjectId>,
-    /// Their layouts could not be read, so nothing is known of their objects.
+    /// Inodes with unreadable layouts: nothing is known of their objects.
     unreadable: BTreeSet<InodeId>,
 }
 
@@ -114,20 +114,20 @@ impl Expected {
     }
 
     pub fn add_purge(&mut self, id: PurgeId, purge: &Purge) {
-        // A cut leaves objects that their inode still has.
+        // The purge of a truncate keeps the objects that the inode still has.
         let objects = purge.objects(id).into_iter();
         self.purged.extend(objects.map(|(_, object, _)| object));
     }
 
-    /// Objects are judged as they are seen; what was not seen on any OST is judged by `lost`.
-    pub fn judge(&mut self, ost: OstId, object: ObjectId, size: u64) -> Option<ObjectProblem> {
+    /// Compares an object of an OST with the layouts. `lost` returns the objects that were on no OST.
+    pub fn check(&mut self, ost: OstId, object: ObjectId, size: u64) -> Option<ObjectProblem> {
         if self.unreadable.contains(&object.ino) {
             return None;
         }
         match self.layouts.get_mut(&object) {
             Some((right, presence)) if *right == ost => {
-                let said = std::mem::replace(presence, Presence::Maybe);
-                (said == Presence::Never && !self.purged.contains(&object))
+                let recorded = std::mem::replace(presence, Presence::Maybe);
+                (recorded == Presence::Never && !self.purged.contains(&object))
                     .then_some(ObjectProblem::Unannounced { ost, object, size })
             }
             Some((right, _)) => Some(ObjectProblem::WrongOst {
@@ -140,18 +140,18 @@ impl Expected {
         }
     }
 
-    /// Objects that must be on OSTs which are not `here`.
-    pub fn elsewhere(&self, here: &BTreeSet<OstId>) -> BTreeMap<OstId, u64> {
+    /// The number of objects that must be on OSTs other than `scanned`, for each of these OSTs.
+    pub fn elsewhere(&self, scanned: &BTreeSet<OstId>) -> BTreeMap<OstId, u64> {
         let mut counts = BTreeMap::new();
         for (ost, presence) in self.layouts.values() {
-            if *presence == Presence::Present && !here.contains(ost) {
+            if *presence == Presence::Present && !scanned.contains(ost) {
                 *counts.entry(*ost).or_default() += 1;
             }
         }
         counts
     }
 
-    /// What should be on OSTs that were listed, and was not seen there.
+    /// The objects that should be on OSTs in `listed`, and are not.
     pub fn lost(&self, listed: &BTreeSet<OstId>) -> Vec<ObjectProblem> {
         self.layouts
             .iter()

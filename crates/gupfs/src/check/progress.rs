@@ -1,12 +1,13 @@
-//! How far a check is: on a terminal, and only when it takes longer than a person waits gladly.
+//! The progress display of a check: on a terminal, and only after two seconds.
 
 use gupfs_platform::{BootTime, Clock};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
+/// No display before this time has passed.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Looks at the clock so often only.
+/// Steps between two reads of the clock.
 const STEP: u64 = 1_024;
 
 pub struct Progress {
@@ -31,7 +32,7 @@ impl Progress {
         }
     }
 
-    /// What is counted from here on.
+    /// Begins a part; `what` names the things that `step` counts.
     pub fn part(&mut self, what: String) {
         self.bar.set_message(what);
         self.bar.set_position(0);
@@ -42,7 +43,7 @@ impl Progress {
         self.bar.inc(1);
         let due = self.count.is_multiple_of(STEP) && self.bar.is_hidden();
         if due && self.clock.boot().since(self.began) > QUIET {
-            // Stays hidden where standard error is no terminal.
+            // Nothing is drawn if standard error is no terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }

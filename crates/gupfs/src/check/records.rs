@@ -1,4 +1,4 @@
-//! All records, read once: judged by `names::check`, and noted for the comparison with objects.
+//! Reads all records once: `gupfs_namespace::check` checks them, and the expected objects are collected.
 
 use super::objects::Expected;
 use super::progress::Progress;
@@ -10,11 +10,12 @@ use gupfs_namespace::{Inode, KeyRange, ParsedKey, Purge, Record, RecordKey, Stor
 use gupfs_proto::VirtualShards;
 use gupfs_store::kv::Kv;
 
-/// Records read in one step.
+/// Records that are read at a time.
 const STEP: usize = 1_024;
 
+/// The result of reading all records.
 pub struct Records {
-    pub seen: CheckFindings,
+    pub findings: CheckFindings,
     pub expected: Expected,
 }
 
@@ -27,11 +28,11 @@ impl Records {
             each(kv, &range, |key, value| {
                 progress.step();
                 check.add(key, value);
-                note(&mut expected, key, value);
+                add_expected(&mut expected, key, value);
             })?;
         }
         let report = check.finish();
-        let seen = CheckFindings {
+        let findings = CheckFindings {
             inodes: report.inodes,
             directories: report.directories,
             entries: report.entries,
@@ -44,23 +45,27 @@ impl Records {
                 .collect(),
             ..CheckFindings::default()
         };
-        Ok(Records { seen, expected })
+        Ok(Records { findings, expected })
     }
 }
 
-/// From the format record: how many shards the store was made with.
+/// The number of virtual shards of the store, from the format record.
+///
+/// # Errors
+/// If the store has no format record.
 pub fn shards(kv: &Kv) -> CliResult<VirtualShards> {
-    let unreadable = || CliError::new("the metadata store has no format record: it holds no names");
+    let unreadable =
+        || CliError::new("the metadata store has no format record, so it contains no names");
     let value = kv
         .get(RecordKey::format().as_bytes())
-        .or_trouble(|| "cannot read the metadata store".into())?
+        .or_cli_error(|| "cannot read the metadata store".into())?
         .ok_or_else(unreadable)?;
     let format =
-        StoreFormat::decode(&value).or_trouble(|| "cannot read the format record".into())?;
+        StoreFormat::decode(&value).or_cli_error(|| "cannot read the format record".into())?;
     Ok(format.shards)
 }
 
-fn note(expected: &mut Expected, key: &RecordKey, value: &Bytes) {
+fn add_expected(expected: &mut Expected, key: &RecordKey, value: &Bytes) {
     match key.parse() {
         Some(ParsedKey::Inode(ino)) => expected.add_inode(ino, Inode::decode(value).ok().as_ref()),
         Some(ParsedKey::Purge(id)) => {
@@ -72,12 +77,16 @@ fn note(expected: &mut Expected, key: &RecordKey, value: &Bytes) {
     }
 }
 
+/// Calls `take` for each record of a range.
+///
+/// # Errors
+/// If the store cannot be read.
 pub fn each(kv: &Kv, range: &KeyRange, mut take: impl FnMut(&RecordKey, &Bytes)) -> CliResult<()> {
     let mut from = range.from.clone();
     loop {
         let records = kv
             .scan(bytes(&from), bytes(&range.to), STEP)
-            .or_trouble(|| "cannot read the metadata store".into())?;
+            .or_cli_error(|| "cannot read the metadata store".into())?;
         let more = records.len() == STEP;
         for (key, value) in records {
             let key = RecordKey::from_bytes(&key);

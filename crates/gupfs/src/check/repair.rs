@@ -1,4 +1,4 @@
-//! Mending what loses nothing: records through the shard machine, objects that nothing names by removal.
+//! Repairs that lose no data: of records through the state machine of the shard, of objects without inode by removal.
 
 use super::objects::ObjectProblem;
 use super::records::{bytes, shards};
@@ -15,13 +15,16 @@ use gupfs_proto::{Caller, Seq, SessionId};
 use gupfs_store::kv::Kv;
 use std::collections::BTreeMap;
 
-/// Rounds in which one repair may ask for more records.
+/// How often the state machine may request more records for one repair.
 const ROUNDS: u32 = 4_096;
 
 impl Store {
-    /// Returns what was mended.
+    /// Returns the problems that were repaired.
+    ///
+    /// # Errors
+    /// If a repair cannot be committed or made durable.
     pub(super) async fn repair(&self, faults: Vec<CheckFault>) -> CliResult<Vec<CheckFault>> {
-        let mut mended = Vec::new();
+        let mut repaired = Vec::new();
         for fault in faults {
             let done = match &fault {
                 CheckFault::Record(problem) => self.repair_record(problem).await?,
@@ -29,33 +32,34 @@ impl Store {
                 CheckFault::Target(..) => false,
             };
             if done {
-                mended.push(fault);
+                repaired.push(fault);
             }
         }
         let last = self.kv.last_seq();
         self.kv
             .wait_durable(last)
             .await
-            .or_trouble(|| "the repairs could not be made durable".into())?;
-        Ok(mended)
+            .or_cli_error(|| "cannot make the repairs durable".into())?;
+        Ok(repaired)
     }
 
     async fn repair_record(&self, problem: &Problem) -> CliResult<bool> {
-        let chore = BackgroundOp::Repair(problem.clone());
-        self.run_background_op(&chore, &problem.to_string()).await
+        let operation = BackgroundOp::Repair(problem.clone());
+        self.run_background_op(&operation, &problem.to_string())
+            .await
     }
 
-    /// Applies a chore and commits what it changes, in as many batches as that takes; false if it is refused.
+    /// Executes a background operation, in as many batches as it needs; returns false if the state machine refuses it.
     pub(super) async fn run_background_op(
         &self,
-        chore: &BackgroundOp,
+        operation: &BackgroundOp,
         problem: &str,
     ) -> CliResult<bool> {
         let failed = || format!("cannot commit the repair of: {problem}");
         loop {
-            let effects = self.apply(chore)?;
+            let effects = self.apply(operation)?;
             if let Err(refusal) = effects.reply {
-                tracing::warn!(%problem, %refusal, "cannot be repaired");
+                tracing::warn!(%problem, %refusal, "cannot repair a problem");
                 return Ok(false);
             }
             if effects.batch.is_empty() {
@@ -63,21 +67,21 @@ impl Store {
             }
             let batch = effects.batch.into_iter();
             let batch = batch.map(|(key, value)| (bytes(&key), value)).collect();
-            let seq = self.kv.stage(0, batch).or_trouble(failed)?;
-            self.kv.wait_committed(seq).await.or_trouble(failed)?;
+            let seq = self.kv.stage(0, batch).or_cli_error(failed)?;
+            self.kv.wait_committed(seq).await.or_cli_error(failed)?;
             if !effects.unfinished {
                 return Ok(true);
             }
         }
     }
 
-    /// Applies a chore to the records as they are now, fetching what it needs.
-    fn apply(&self, chore: &BackgroundOp) -> CliResult<Effects> {
+    /// Applies a background operation to the current records, and fetches those that it needs.
+    fn apply(&self, operation: &BackgroundOp) -> CliResult<Effects> {
         let shards = shards(&self.kv)?;
         let root = Caller::root();
         let mut machine = ShardMachine::new();
-        let mut known = Fetched::default();
-        // One for all attempts: what a chore makes must ask for the same records in each.
+        let mut fetched = Fetched::default();
+        // The same value for all attempts: an operation that creates something must request the same records in each.
         let entropy = self.platform.random.u64();
         for _ in 0..ROUNDS {
             let context = OpContext {
@@ -98,21 +102,21 @@ impl Store {
                 seq: Seq(0),
                 replay: None,
             };
-            match machine.apply(&known, &context, Operation::Background(chore)) {
+            match machine.apply(&fetched, &context, Operation::Background(operation)) {
                 ApplyResult::Done(effects) => return Ok(effects),
-                ApplyResult::Needs(Prerequisite::Keys(keys)) => known.fetch(&self.kv, keys)?,
+                ApplyResult::Needs(Prerequisite::Keys(keys)) => fetched.fetch(&self.kv, keys)?,
                 ApplyResult::Needs(Prerequisite::Scan { range, limit }) => {
-                    known.read(&self.kv, range, limit)?
+                    fetched.read(&self.kv, range, limit)?
                 }
                 ApplyResult::Needs(other) => {
                     return Err(CliError::new(format!(
-                        "a repair needs what only a running store has: {other:?}"
+                        "a repair needs a running server: {other:?}"
                     ))
-                    .todo("start and stop the store once, then check again"));
+                    .todo("start and stop the server once, then check again"));
                 }
             }
         }
-        Err(CliError::new("a repair asks for ever more records"))
+        Err(CliError::new("a repair requested too many records"))
     }
 
     async fn remove_object(&self, problem: &ObjectProblem) -> bool {
@@ -126,21 +130,21 @@ impl Store {
         match objects.remove(*object).await {
             Ok(_) => true,
             Err(refusal) => {
-                tracing::warn!(%problem, %refusal, "cannot be removed");
+                tracing::warn!(%problem, %refusal, "cannot remove an object without inode");
                 false
             }
         }
     }
 }
 
-/// Records as one repair sees them. Nobody else changes them.
+/// The records that one repair has fetched. No other process changes them.
 #[derive(Default)]
 struct Fetched {
     values: BTreeMap<RecordKey, Option<Bytes>>,
     scans: Vec<Scanned>,
 }
 
-/// What was asked, at most how many, what was found.
+/// Range, limit, records.
 type Scanned = (KeyRange, usize, Vec<(RecordKey, Bytes)>);
 
 impl Fetched {
@@ -148,7 +152,7 @@ impl Fetched {
         for key in keys {
             let value = kv
                 .get(key.as_bytes())
-                .or_trouble(|| "cannot read the metadata store".into())?;
+                .or_cli_error(|| "cannot read the metadata store".into())?;
             self.values.insert(key, value);
         }
         Ok(())
@@ -157,7 +161,7 @@ impl Fetched {
     fn read(&mut self, kv: &Kv, range: KeyRange, limit: usize) -> CliResult<()> {
         let records = kv
             .scan(bytes(&range.from), bytes(&range.to), limit)
-            .or_trouble(|| "cannot read the metadata store".into())?;
+            .or_cli_error(|| "cannot read the metadata store".into())?;
         let records = records
             .into_iter()
             .map(|(key, value)| (RecordKey::from_bytes(&key), value))

@@ -1,11 +1,11 @@
-//! The OSTs' side: which objects they have, and whether their bytes are what they were.
+//! Finding, opening and scanning the OSTs: their objects, and whether their bytes match the checksums.
 
 use super::CheckFault;
 use super::objects::{Expected, ObjectProblem};
 use super::progress::Progress;
 use crate::exit::{CliError, CliResult, OrCliError};
-use crate::home::{Marker, StoreDir};
-use crate::node::{DescriptorBudget, dir_and_subdirs, open_target, peek_target};
+use crate::store_dir::{Marker, StoreDir};
+use crate::stores::{DescriptorBudget, dir_and_subdirs, open_target, read_target_id};
 use gupfs_platform::Platform;
 use gupfs_proto::{ClusterId, FsError, ObjectId, OstId};
 use gupfs_store::object::{LostFoundUsage, Objects, ScrubOptions, ScrubScope, TargetId};
@@ -13,83 +13,86 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Objects listed in one step.
+/// Objects that are listed at a time.
 const STEP: u32 = 1_024;
 
-/// A target, or why it cannot be looked at.
+/// A target, or why it cannot be checked.
 pub type OpenedTarget = (OstId, Result<Objects, String>);
 
-/// Where targets lie: the store's own, then those in the directories named, or right below them.
+/// The directories of the targets: those in the store's directory, then those in `others` and in its subdirectories.
 ///
 /// # Errors
-/// A directory that holds no target of this cluster, or the same one twice.
+/// If one of `others` contains no target of this cluster, or a target that was found before.
 pub async fn find(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     marker: &Marker,
-    elsewhere: &[PathBuf],
+    others: &[PathBuf],
 ) -> CliResult<Vec<(OstId, PathBuf)>> {
-    let mut found: Vec<_> = marker.osts().map(|ost| (ost, home.ost(ost))).collect();
-    for dir in elsewhere {
-        let below = targets_of(marker.cluster(), dir).await?;
-        if below.is_empty() {
-            return Err(CliError::new(format!("'{}' holds no OST", dir.display()))
-                .todo("name the directory that `gupfs ost add` was given, or the one above it"));
+    let mut found: Vec<_> = marker.osts().map(|ost| (ost, store_dir.ost(ost))).collect();
+    for dir in others {
+        let in_dir = targets_in(marker.cluster(), dir).await?;
+        if in_dir.is_empty() {
+            return Err(
+                CliError::new(format!("'{}' contains no OST", dir.display())).todo(
+                    "name the directory that `gupfs ost add` created, or its parent directory",
+                ),
+            );
         }
-        for (ost, place) in below {
+        for (ost, dir) in in_dir {
             if let Some((_, other)) = found.iter().find(|(known, _)| *known == ost) {
                 return Err(CliError::new(format!(
                     "'{}' is ost{ost}, and so is '{}'",
-                    place.display(),
+                    dir.display(),
                     other.display()
                 ))
                 .todo("name each OST's directory once"));
             }
-            found.push((ost, place));
+            found.push((ost, dir));
         }
     }
     Ok(found)
 }
 
-/// The targets in a directory, or right below it.
-async fn targets_of(cluster: ClusterId, dir: &Path) -> CliResult<Vec<(OstId, PathBuf)>> {
-    let places =
-        dir_and_subdirs(dir).or_trouble(|| format!("cannot look into '{}'", dir.display()))?;
+/// The targets in a directory and its subdirectories.
+async fn targets_in(cluster: ClusterId, dir: &Path) -> CliResult<Vec<(OstId, PathBuf)>> {
+    let dirs = dir_and_subdirs(dir).or_cli_error(|| format!("cannot read '{}'", dir.display()))?;
     let mut found = Vec::new();
-    for place in places {
-        if let Some(ost) = target_of(cluster, &place).await? {
-            found.push((ost, place));
+    for dir in dirs {
+        if let Some(ost) = read_ost_id(cluster, &dir).await? {
+            found.push((ost, dir));
         }
     }
     Ok(found)
 }
 
-/// None for a directory that is no target.
-async fn target_of(cluster: ClusterId, dir: &Path) -> CliResult<Option<OstId>> {
-    let Some(whose) = peek_target(dir).await.map_err(CliError::new)? else {
+/// The number of the target in a directory; None if it contains no target.
+async fn read_ost_id(cluster: ClusterId, dir: &Path) -> CliResult<Option<OstId>> {
+    let Some(target_id) = read_target_id(dir).await.map_err(CliError::new)? else {
         return Ok(None);
     };
-    if whose.cluster != cluster {
+    if target_id.cluster != cluster {
         return Err(CliError::new(format!(
-            "'{}' is ost{} of cluster {}, and the store is {cluster}'s",
+            "'{}' is ost{} of cluster {}, and the store belongs to cluster {cluster}",
             dir.display(),
-            whose.ost,
-            whose.cluster
+            target_id.ost,
+            target_id.cluster
         ))
-        .todo("name OSTs of this cluster alone"));
+        .todo("name only OSTs of this cluster"));
     }
-    Ok(Some(whose.ost))
+    Ok(Some(target_id.ost))
 }
 
+/// Opens the targets. They serve without the metadata server's verdict, because no server runs.
 pub async fn open(
     cluster: ClusterId,
-    places: Vec<(OstId, PathBuf)>,
-    share: DescriptorBudget,
+    dirs: Vec<(OstId, PathBuf)>,
+    budget: DescriptorBudget,
     platform: &Platform,
 ) -> Vec<OpenedTarget> {
     let mut opened = Vec::new();
-    for (ost, dir) in places {
-        let whose = TargetId { cluster, ost };
-        let target = match open_target(&dir, whose, share, platform).await {
+    for (ost, dir) in dirs {
+        let target_id = TargetId { cluster, ost };
+        let target = match open_target(&dir, target_id, budget, platform).await {
             Ok(objects) => match objects.serve_unadopted().await {
                 Ok(()) => Ok(objects),
                 Err(refusal) => Err(refusal.to_string()),
@@ -101,55 +104,57 @@ pub async fn open(
     opened
 }
 
+/// The result of scanning the targets.
 #[derive(Default)]
 pub struct TargetFindings {
     pub objects: u64,
     pub bytes: u64,
     pub lost_found: LostFoundUsage,
     pub faults: Vec<CheckFault>,
-    /// Of targets that were not there to be looked at: objects that must be on them.
+    /// OSTs that were not scanned, with the number of objects that must be on them.
     pub elsewhere: BTreeMap<OstId, u64>,
 }
 
-pub async fn look(
+/// Scans the targets and compares their objects with the expected ones; with `data`, also reads all bytes.
+pub async fn scan(
     targets: &[OpenedTarget],
     expected: &mut Expected,
     data: bool,
     progress: &mut Progress,
 ) -> TargetFindings {
-    let mut looked = TargetFindings::default();
+    let mut findings = TargetFindings::default();
     let mut listed = BTreeSet::new();
     for (ost, target) in targets {
         let objects = match target {
             Ok(objects) => objects,
             Err(why) => {
-                looked.faults.push(CheckFault::Target(*ost, why.clone()));
+                findings.faults.push(CheckFault::Target(*ost, why.clone()));
                 continue;
             }
         };
         progress.part(format!("objects of ost{ost}"));
         let done = async {
-            list(objects, *ost, expected, progress, &mut looked).await?;
-            let aside = objects.count_lost_found().await?;
-            looked.lost_found.objects += aside.objects;
-            looked.lost_found.bytes += aside.bytes;
+            list(objects, *ost, expected, progress, &mut findings).await?;
+            let quarantined = objects.count_lost_found().await?;
+            findings.lost_found.objects += quarantined.objects;
+            findings.lost_found.bytes += quarantined.bytes;
             if data {
-                scrub(objects, *ost, progress, &mut looked).await?;
+                scrub(objects, *ost, progress, &mut findings).await?;
             }
             Ok::<(), FsError>(())
         };
         match done.await {
             Ok(()) => drop(listed.insert(*ost)),
-            Err(refusal) => looked
+            Err(refusal) => findings
                 .faults
                 .push(CheckFault::Target(*ost, refusal.to_string())),
         }
     }
-    let here: BTreeSet<OstId> = targets.iter().map(|(ost, _)| *ost).collect();
-    looked.elsewhere = expected.elsewhere(&here);
+    let opened: BTreeSet<OstId> = targets.iter().map(|(ost, _)| *ost).collect();
+    findings.elsewhere = expected.elsewhere(&opened);
     let lost = expected.lost(&listed).into_iter().map(CheckFault::Object);
-    looked.faults.extend(lost);
-    looked
+    findings.faults.extend(lost);
+    findings
 }
 
 async fn list(
@@ -157,16 +162,16 @@ async fn list(
     ost: OstId,
     expected: &mut Expected,
     progress: &mut Progress,
-    looked: &mut TargetFindings,
+    findings: &mut TargetFindings,
 ) -> Result<(), FsError> {
     let mut after: Option<ObjectId> = None;
     loop {
         let page = objects.list(after, STEP).await?;
         for (object, stat) in &page {
             progress.step();
-            looked.objects += 1;
-            let problem = expected.judge(ost, *object, stat.size);
-            looked.faults.extend(problem.map(CheckFault::Object));
+            findings.objects += 1;
+            let problem = expected.check(ost, *object, stat.size);
+            findings.faults.extend(problem.map(CheckFault::Object));
         }
         match page.last() {
             Some((last, _)) if page.len() == STEP as usize => after = Some(*last),
@@ -179,18 +184,18 @@ async fn scrub(
     objects: &Objects,
     ost: OstId,
     progress: &mut Progress,
-    looked: &mut TargetFindings,
+    findings: &mut TargetFindings,
 ) -> Result<(), FsError> {
     progress.part(format!("bytes of ost{ost}, by object"));
     let scrub = ScrubOptions {
-        // Nobody else wants the disk.
+        // No server uses the disk.
         pause: Duration::ZERO,
         ..ScrubOptions::new(ScrubScope::All)
     };
     let done = objects.scrub(scrub, |_| progress.step()).await?;
-    looked.bytes += done.bytes;
+    findings.bytes += done.bytes;
     let damaged = done.damaged.into_iter();
-    looked
+    findings
         .faults
         .extend(damaged.map(|object| CheckFault::Object(ObjectProblem::Damaged { ost, object })));
     Ok(())

@@ -1,8 +1,8 @@
-//! The list of client keys, beside the marker of a metadata store: which hosts that only mount are let in. The keys are not in
-//! it: each is derived from the cluster's key.
+//! The list of client keys of a metadata store: which hosts may mount. It does not contain the keys: the server derives each from the
+//! cluster key.
 
 use crate::exit::{CliError, CliResult};
-use crate::home::StoreDir;
+use crate::store_dir::StoreDir;
 use gupfs_proto::Timestamp;
 use gupfs_rpc::{ClientKeyId, ClientKeyList, ClientKeyOptions};
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ pub struct KeyList {
     pub keys: Vec<KeyListEntry>,
 }
 
-/// One key. A revoked one stays, so that the list tells what became of it.
+/// One key. A revoked key stays in the list, so that `gupfs key list` shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyListEntry {
@@ -33,13 +33,13 @@ pub struct KeyListEntry {
     number: String,
     /// Seconds since 1970.
     pub made: i64,
-    /// Root of this host is root of the file system.
+    /// Whether root of this host is root of the file system.
     pub root: bool,
     pub revoked: Option<i64>,
 }
 
 impl KeyListEntry {
-    fn is(&self, key: &ClientKeyId) -> bool {
+    fn matches(&self, key: &ClientKeyId) -> bool {
         self.name == key.name && u64::from_str_radix(&self.number, 16) == Ok(key.number)
     }
 }
@@ -67,7 +67,7 @@ impl KeyList {
     }
 
     /// # Errors
-    /// When the file exists and cannot be read: the server then refuses client keys instead of guessing which are valid.
+    /// If the file exists and cannot be read: then the server refuses all client keys.
     pub fn read(path: &Path) -> Result<KeyList, String> {
         match std::fs::read_to_string(path) {
             Ok(text) => KeyList::parse(&text),
@@ -77,17 +77,17 @@ impl KeyList {
     }
 
     fn find(&self, key: &ClientKeyId) -> Result<ClientKeyOptions, String> {
-        match self.keys.iter().find(|listed| listed.is(key)) {
+        match self.keys.iter().find(|listed| listed.matches(key)) {
             None => Err("it is not in the list of this cluster's client keys (`gupfs key list`); make another with `gupfs key client`".into()),
             Some(listed) if listed.revoked.is_some() => Err("it was revoked".into()),
             Some(listed) => Ok(ClientKeyOptions { root: listed.root }),
         }
     }
 
-    /// The key of this name that counts; there is at most one.
+    /// The key of this name that is not revoked; there is at most one.
     pub fn active(&mut self, name: &str) -> Option<&mut KeyListEntry> {
-        let mut living = self.keys.iter_mut().filter(|key| key.revoked.is_none());
-        living.find(|key| key.name == name)
+        let mut active = self.keys.iter_mut().filter(|key| key.revoked.is_none());
+        active.find(|key| key.name == name)
     }
 
     pub fn add(&mut self, of: &ClientKeyId, options: ClientKeyOptions, now: Timestamp) {
@@ -101,18 +101,18 @@ impl KeyList {
     }
 }
 
-/// Reads the list, has it changed, writes it; one process at a time. A running server sees the change within a second.
+/// Changes the list with `change`, one process at a time. A running server sees the change within a second.
 ///
 /// # Errors
-/// When the list cannot be read or written, or `change` refuses.
+/// If the list cannot be read or written, or `change` refuses.
 pub fn change_list<T>(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     change: impl FnOnce(&mut KeyList) -> CliResult<T>,
 ) -> CliResult<T> {
-    let path = home.client_keys();
+    let path = store_dir.client_keys();
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         CliError::new(format!("cannot {what} the list of client keys '{}': {error}", path.display()))
-            .todo("run as the user that owns the store, or as root; a damaged list is restored from a backup of the store")
+            .todo("run as the user that owns the store, or as root; restore a damaged list from a backup of the store")
     };
     let secret = |path: &Path| {
         let mut options = std::fs::OpenOptions::new();
@@ -131,32 +131,32 @@ pub fn change_list<T>(
         file.set_len(0)?;
         write!(
             file,
-            "# Hosts that may mount, by their client keys. It is written by `gupfs key`: do not edit.\n\n{text}"
+            "# The hosts that may mount, by their client keys. `gupfs key` writes this file: do not edit.\n\n{text}"
         )?;
         file.sync_all()?;
         std::fs::rename(&aside, &path)?;
-        File::open(home.root())?.sync_all()
+        File::open(store_dir.root())?.sync_all()
     };
     write().map_err(|error| failed("write", &error))?;
     Ok(changed)
 }
 
-/// The list as a running server sees it: read again whenever the file is another.
+/// The list in a running server, which reads the file again whenever it has changed.
 pub struct KeyListFile {
     path: PathBuf,
     known: Mutex<CachedKeyList>,
 }
 
 struct CachedKeyList {
-    /// (inode, size, time of change in seconds and nanoseconds); None for no file.
+    /// (inode, size, ctime in seconds and nanoseconds); None if there is no file.
     version: Option<(u64, u64, i64, i64)>,
     list: Result<KeyList, String>,
 }
 
 impl KeyListFile {
-    pub fn of(home: &StoreDir) -> KeyListFile {
-        let path = home.client_keys();
-        // Its version first: a change in between is seen at the next look.
+    pub fn of(store_dir: &StoreDir) -> KeyListFile {
+        let path = store_dir.client_keys();
+        // The version first: if the file changes between the two calls, the next lookup notices.
         let version = version(&path);
         let list = KeyList::read(&path);
         KeyListFile {
@@ -181,7 +181,7 @@ impl ClientKeyList for KeyListFile {
                 list: KeyList::read(&self.path),
             };
             if let Err(why) = &known.list {
-                tracing::error!(path = %self.path.display(), why, "the list of client keys cannot be read; no client key is let in");
+                tracing::error!(path = %self.path.display(), why, "the list of client keys cannot be read; the server refuses all client keys");
             }
         }
         match &known.list {
@@ -196,10 +196,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_changes_is_seen_and_a_damaged_one_lets_nobody_in() {
+    fn a_changed_list_is_read_again_and_a_damaged_one_refuses_all_keys() {
         let dir = tempfile::tempdir().unwrap();
-        let home = StoreDir::at(dir.path()).unwrap();
-        let file = KeyListFile::of(&home);
+        let store_dir = StoreDir::at(dir.path()).unwrap();
+        let file = KeyListFile::of(&store_dir);
         let of = ClientKeyId {
             name: "node7".into(),
             number: 5,
@@ -207,24 +207,24 @@ mod tests {
         assert!(file.find(&of).unwrap_err().contains("not in the list"));
         let now = Timestamp::new(7, 0);
         let root = ClientKeyOptions { root: true };
-        change_list(&home, |list| {
+        change_list(&store_dir, |list| {
             list.add(&of, root, now);
             Ok(())
         })
         .unwrap();
         assert_eq!(file.find(&of), Ok(root));
-        change_list(&home, |list| {
+        change_list(&store_dir, |list| {
             list.active("node7").unwrap().revoked = Some(8);
             Ok(())
         })
         .unwrap();
         assert_eq!(file.find(&of).unwrap_err(), "it was revoked");
-        // The same name again is another key.
+        // A new key with the same name is another key.
         let again = ClientKeyId {
             number: 6,
             ..of.clone()
         };
-        change_list(&home, |list| {
+        change_list(&store_dir, |list| {
             list.add(&again, root, now);
             Ok(())
         })
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(file.find(&again), Ok(root));
         assert!(file.find(&of).is_err());
         std::fs::write(
-            home.client_keys(),
+            store_dir.client_keys(),
             "format = \"gupfs client keys\"\nversion = 9\n",
         )
         .unwrap();

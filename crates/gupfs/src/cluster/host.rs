@@ -1,9 +1,9 @@
-//! Which machine this is.
+//! The identity of this host.
 
 use gupfs_platform::{Net, Platform};
 use gupfs_rpc::{AuthKey, ProcessIdentity, TlsConfig};
 
-/// This process of this machine.
+/// The identity that all connections of this process share.
 pub fn identity(
     platform: &Platform,
     key: Option<AuthKey>,
@@ -17,7 +17,8 @@ pub fn host_name() -> String {
     host.nodename().to_string_lossy().into_owned()
 }
 
-/// The same for all processes of this machine, and another on others: made of its machine id, or else of its name.
+/// A number that all processes of this host share, different for other hosts: a hash of the machine id, or of the host name if there
+/// is none.
 pub fn host_number() -> u64 {
     let id = std::fs::read("/etc/machine-id").unwrap_or_default();
     let id = if id.is_empty() {
@@ -25,7 +26,7 @@ pub fn host_number() -> u64 {
     } else {
         id
     };
-    // FNV-1a: it only has to differ.
+    // FNV-1a: different hosts need different numbers, and nothing else.
     id.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -1,4 +1,4 @@
-//! Keys, as files: the cluster's, which servers have, and those of hosts that only mount.
+//! Files of keys: the cluster key of the servers, and client keys.
 
 use crate::exit::{CliError, CliResult, Exit};
 use gupfs_rpc::{AuthKey, ClientKey, ClientKeyId, ClusterKey};
@@ -7,14 +7,14 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Looked for when no file is named.
+/// The files that a process reads if none is named.
 const DEFAULT_CLUSTER_KEY: &str = "/etc/gupfs/cluster.key";
 const DEFAULT_CLIENT_KEY: &str = "/etc/gupfs/client.key";
 
 const FORMAT: &str = "gupfs client key";
 const VERSION: u32 = 1;
 
-/// A client key's file, as TOML.
+/// The file of a client key, as TOML.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClientKeyFile {
@@ -25,28 +25,27 @@ struct ClientKeyFile {
     key: String,
 }
 
-/// The part that every version has.
+/// The part that all format versions share.
 #[derive(Deserialize)]
-struct Head {
+struct KeyFileHead {
     format: String,
     version: u32,
 }
 
-/// The key of a host that mounts or asks: a client key, or the cluster's. None if no file is named and there is none in the
-/// usual places.
+/// The key of a client or a monitoring command: a client key, or the cluster key. None if no file is named and no default file exists.
 ///
 /// # Errors
-/// When the file cannot be read, is not a key, or others could read it.
+/// If the file cannot be read, is no key, or other users can read it.
 pub fn read_key(path: Option<&Path>) -> CliResult<Option<AuthKey>> {
     let usual = [DEFAULT_CLIENT_KEY, DEFAULT_CLUSTER_KEY].map(Path::new);
     let path = path.or_else(|| usual.into_iter().find(|path| path.exists()));
     path.map(read).transpose()
 }
 
-/// The key of a server.
+/// The cluster key, for a server. None if no file is named and the default file does not exist.
 ///
 /// # Errors
-/// As `read_key`, and when it is a client key.
+/// As `read_key`, and if the file has a client key.
 pub fn read_cluster_key(path: Option<&Path>) -> CliResult<Option<ClusterKey>> {
     let usual = Path::new(DEFAULT_CLUSTER_KEY);
     let Some(path) = path.or_else(|| usual.exists().then_some(usual)) else {
@@ -55,11 +54,11 @@ pub fn read_cluster_key(path: Option<&Path>) -> CliResult<Option<ClusterKey>> {
     match read(path)? {
         AuthKey::Cluster(key) => Ok(Some(key)),
         AuthKey::Client(key) => Err(CliError::new(format!(
-            "'{}' is the client key of '{}', and servers need the cluster's key",
+            "'{}' is the client key of '{}', and servers need the cluster key",
             path.display(),
             key.id.name
         ))
-        .todo("copy cluster.key from the metadata server's directory, and let root alone read it")
+        .todo("copy cluster.key from the metadata server's directory, and let only root read it")
         .exit(Exit::Unusable)),
     }
 }
@@ -68,13 +67,13 @@ fn read(path: &Path) -> CliResult<AuthKey> {
     let failed = |error: &std::io::Error| {
         CliError::new(format!("cannot read the key '{}'", path.display()))
             .because(error)
-            .todo("make one for this host with `gupfs key client` at the metadata server, copy it here, and let root alone read it")
+            .todo("make one for this host with `gupfs key client` on the metadata server, copy it here, and let only root read it")
             .exit(Exit::Unusable)
     };
     let found = std::fs::metadata(path).map_err(|error| failed(&error))?;
     if found.mode() & 0o077 != 0 {
         return Err(CliError::new(format!(
-            "others than its owner may read the key '{}'",
+            "other users than its owner can read the key '{}'",
             path.display()
         ))
         .todo(format!("chmod 600 '{}'", path.display()))
@@ -82,8 +81,8 @@ fn read(path: &Path) -> CliResult<AuthKey> {
     }
     let bytes = std::fs::read(path).map_err(|error| failed(&error))?;
     parse(&bytes).map_err(|why| {
-        CliError::new(format!("'{}' is no key of gupfs: {why}", path.display()))
-            .todo("a cluster's key has 32 bytes; a client key is a text that `gupfs key client` wrote")
+        CliError::new(format!("'{}' is not a key of gupfs: {why}", path.display()))
+            .todo("a cluster key has 32 bytes; a client key is a text file that `gupfs key client` wrote")
             .exit(Exit::Unusable)
     })
 }
@@ -93,9 +92,9 @@ fn parse(bytes: &[u8]) -> Result<AuthKey, String> {
         return Ok(ClusterKey::new(key).into());
     }
     let length = bytes.len();
-    let not_a_key = || format!("it has {length} bytes, and no '{FORMAT}' in it");
+    let not_a_key = || format!("it has {length} bytes and does not contain '{FORMAT}'");
     let text = std::str::from_utf8(bytes).map_err(|_| not_a_key())?;
-    let head: Head = toml::from_str(text).map_err(|_| not_a_key())?;
+    let head: KeyFileHead = toml::from_str(text).map_err(|_| not_a_key())?;
     if head.format != FORMAT {
         return Err(not_a_key());
     }
@@ -106,10 +105,10 @@ fn parse(bytes: &[u8]) -> Result<AuthKey, String> {
         ));
     }
     let file: ClientKeyFile = toml::from_str(text).map_err(|error| error.message().to_string())?;
-    let number = u64::from_str_radix(&file.number, 16).map_err(|_| "its number is none")?;
-    let secret = from_hex(&file.key).ok_or("its key has not 64 hexadecimal digits")?;
+    let number = u64::from_str_radix(&file.number, 16).map_err(|_| "its number is not valid")?;
+    let secret = from_hex(&file.key).ok_or("its key does not have 64 hexadecimal digits")?;
     if !ClientKeyId::is_valid_name(&file.name) {
-        return Err("its name is none".into());
+        return Err("its name is not valid".into());
     }
     let of = ClientKeyId {
         name: file.name,
@@ -118,10 +117,10 @@ fn parse(bytes: &[u8]) -> Result<AuthKey, String> {
     Ok(ClientKey::new(of, secret).into())
 }
 
-/// Makes the file of a client key, which must not be there.
+/// Creates the file of a client key.
 ///
 /// # Errors
-/// When it is there, or cannot be written.
+/// If the file exists, or cannot be written.
 pub fn write_client_key(
     path: &Path,
     cluster: &ClusterKey,
@@ -142,7 +141,7 @@ pub fn write_client_key(
         .open(path)?;
     write!(
         file,
-        "# With this file a host mounts the file system. Keep it secret: /etc/gupfs/client.key, mode 0600.\n\n{text}"
+        "# With this key a host can mount the file system. Keep it secret: /etc/gupfs/client.key, mode 0600.\n\n{text}"
     )?;
     file.sync_all()
 }
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_key_reads_back_from_a_file_that_its_owner_alone_reads() {
+    fn a_client_key_reads_back_from_a_file_that_only_its_owner_can_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("node7.key");
         let cluster = ClusterKey::new([7; 32]);
@@ -193,20 +192,17 @@ mod tests {
         let bytes = std::fs::read(&path).unwrap();
         check(&bytes, expect!["client key node7#0000000000000abc"]);
         assert!(write_client_key(&path, &cluster, &of).is_err());
-        // A server is told what it has.
-        let trouble = read_cluster_key(Some(&path)).unwrap_err().to_string();
-        assert!(
-            trouble.contains("is the client key of 'node7'"),
-            "{trouble}"
-        );
+        // The error for a server names the key.
+        let error = read_cluster_key(Some(&path)).unwrap_err().to_string();
+        assert!(error.contains("is the client key of 'node7'"), "{error}");
     }
 
     #[test]
-    fn what_is_no_key_is_said_to_be_none() {
+    fn a_file_that_is_no_key_is_refused_with_the_reason() {
         check(&[1; 32], expect!["the cluster's key"]);
         check(
             &[1; 31],
-            expect!["it has 31 bytes, and no 'gupfs client key' in it"],
+            expect!["it has 31 bytes and does not contain 'gupfs client key'"],
         );
         check(
             b"format = \"gupfs client key\"\nversion = 9\nshape = 1\n",
@@ -214,7 +210,7 @@ mod tests {
         );
         check(
             b"format = \"gupfs client key\"\nversion = 1\nname = \"a\"\nnumber = \"1\"\nkey = \"12\"\n",
-            expect!["its key has not 64 hexadecimal digits"],
+            expect!["its key does not have 64 hexadecimal digits"],
         );
     }
 }

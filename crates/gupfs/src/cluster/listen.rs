@@ -1,4 +1,4 @@
-//! Listening, if that is safe.
+//! Listening for connections, where that is safe, and how many a process accepts.
 
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
 use gupfs_platform::Listener;
@@ -11,45 +11,46 @@ use rustix::process::Resource;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The connections that a process keeps which may have so many files open. A client has two to a metadata server.
+/// How many connections a process accepts that may have `open_files` open files. A client has two to a metadata server.
 pub fn capacity(open_files: usize) -> Capacity {
-    let least = CAPACITY_LEAST;
+    let min = CAPACITY_MIN;
     Capacity {
-        clients: (open_files / 8).clamp(least.clients, MOST_CLIENTS),
-        others: (open_files / 32).clamp(least.others, 1_024),
-        unauthenticated: (open_files / 40).clamp(least.unauthenticated, 256),
+        clients: (open_files / 8).clamp(min.clients, CLIENTS_MAX),
+        others: (open_files / 32).clamp(min.others, 1_024),
+        unauthenticated: (open_files / 40).clamp(min.unauthenticated, 256),
     }
 }
 
-const MOST_CLIENTS: usize = 16_384;
+/// The most connections of clients, however many files the process may open.
+const CLIENTS_MAX: usize = 16_384;
 
-/// A small host's limit has room for them beside its stores.
-pub const CAPACITY_LEAST: Capacity = Capacity::for_clients(64);
+/// The fewest connections that a process accepts; the limit of open files of a small host suffices for them and its stores.
+pub const CAPACITY_MIN: Capacity = Capacity::for_clients(64);
 
-/// An address that is ours; nobody is let in yet.
+/// A bound address; the process accepts no connections yet.
 pub struct BoundListener(Listener);
 
-/// Takes the address.
+/// Binds the address.
 ///
 /// # Errors
-/// When it is taken, or without a key when other hosts could reach it.
+/// If another process uses it, or if other hosts can reach it and there is no key.
 pub async fn listen(identity: &ProcessIdentity, address: &str) -> CliResult<BoundListener> {
-    if identity.cluster_key().is_none() && !is_of_this_host(address) {
+    if identity.cluster_key().is_none() && !is_loopback(address) {
         return Err(CliError::new(format!(
-            "without the cluster's key nobody listens at '{address}': every host that reaches it could read and write everything"
+            "cannot listen at '{address}' without the cluster key: every host that reaches this address could read and write all files"
         ))
-        .todo("name the key's file with --key, or listen at 127.0.0.1")
+        .todo("name the key file with --key, or listen at 127.0.0.1")
         .exit(Exit::Unusable));
     }
     if identity.tls.as_ref().is_some_and(|tls| !tls.can_serve()) {
-        return Err(CliError::new("a server that speaks TLS needs a certificate of its own")
-            .todo("put cert.pem and key.pem beside ca.pem: docs/operate.md, \"TLS\", says how to make them")
+        return Err(CliError::new("a server needs a certificate for TLS")
+            .todo("put cert.pem and key.pem into the directory of ca.pem; docs/operate.md, \"TLS\", describes how to make them")
             .exit(Exit::Unusable));
     }
     let listener = identity.net.listen(address).await;
     listener
         .map(BoundListener)
-        .or_trouble(|| format!("cannot listen at '{address}'"))
+        .or_cli_error(|| format!("cannot listen at '{address}'"))
 }
 
 /// How many files this process may have open.
@@ -60,7 +61,7 @@ pub fn open_files() -> usize {
     })
 }
 
-fn is_of_this_host(address: &str) -> bool {
+fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
@@ -71,27 +72,27 @@ impl BoundListener {
         self.0.address()
     }
 
-    /// Lets others in from here on.
-    pub fn open(
+    /// Accepts connections from now on.
+    pub fn serve(
         self,
         identity: &ProcessIdentity,
-        me: LocalIdentity,
+        local: LocalIdentity,
         cluster: ClusterId,
-        clients: Arc<dyn ClientKeyList>,
-        (hosts, attend): (Handlers, Arc<dyn ConnectionObserver>),
+        client_keys: Arc<dyn ClientKeyList>,
+        (handlers, observer): (Handlers, Arc<dyn ConnectionObserver>),
         capacity: Capacity,
     ) -> RpcServer {
         RpcServer::start(
             self.0,
             RpcServerOptions {
                 platform: identity.platform.clone(),
-                identity: me,
+                identity: local,
                 cluster,
                 key: identity.cluster_key(),
-                client_keys: clients,
+                client_keys,
                 tls: identity.tls.clone(),
-                handlers: hosts,
-                observer: attend,
+                handlers,
+                observer,
                 capacity,
             },
         )
@@ -103,12 +104,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loopback_is_of_this_host() {
+    fn loopback_addresses_are_recognised() {
         for address in ["127.0.0.1:7700", "localhost:1", "[::1]:7700", "127.0.0.1:0"] {
-            assert!(is_of_this_host(address), "{address}");
+            assert!(is_loopback(address), "{address}");
         }
         for address in ["0.0.0.0:7700", "10.0.0.1:1", "[::]:7700", "node1:7700"] {
-            assert!(!is_of_this_host(address), "{address}");
+            assert!(!is_loopback(address), "{address}");
         }
     }
 }

@@ -1,35 +1,36 @@
-//! # cluster: the processes of one file system, as this machine has them
+//! # cluster: what a process of this host needs to take part in a cluster
 //!
-//! Owns   files of keys and the list of client keys, the site's certificates, which machine this is, where it may listen, a command's visit.
-//! Never  takes part in an operation, speaks over a connection (crate `gupfs-rpc` does).
+//! Owns   files of keys, the list of client keys, TLS certificates, the identity of this host, listening addresses, the request of a
+//!        monitoring command.
+//! Never  takes part in an operation, handles messages (crate `gupfs-rpc` does).
 //! Enter  at `identity`, `listen`.
 
 mod client_keys;
 mod host;
 mod key;
 mod listen;
-mod revoked;
+mod request;
+mod revocation;
 mod survey;
 mod tls;
-mod visit;
 
 pub use client_keys::{KeyList, KeyListFile, change_list};
 pub use host::{host_name, host_number, identity};
 pub use key::{read_cluster_key, read_key, write_client_key};
-pub use listen::{BoundListener, CAPACITY_LEAST, capacity, listen, open_files};
-pub use revoked::watch_revoked;
+pub use listen::{BoundListener, CAPACITY_MIN, capacity, listen, open_files};
+pub use request::send_request;
+pub use revocation::disconnect_revoked_keys;
 pub use survey::{SurveyContext, survey};
 pub use tls::{TlsFlags, read_tls};
-pub use visit::visit;
 
-/// Where servers listen when nobody says otherwise.
+/// The default ports of the servers.
 pub const MDS_PORT: u16 = 7700;
 pub const OSS_PORT: u16 = 7701;
 
-/// "host" or "host:port", with the port that is meant when none is given.
+/// Adds `port` to "host"; "host:port" stays.
 pub fn with_port(address: &str, port: u16) -> String {
     let has_port = match address.rsplit_once(':') {
-        // An IPv6 address in brackets may have a port after them; without brackets it has none.
+        // An IPv6 address has a port only after brackets.
         Some((host, last)) => {
             last.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
         }
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_without_a_port_gets_the_usual_one() {
+    fn an_address_without_a_port_gets_the_default_port() {
         for (given, full) in [
             ("node1", "node1:7700"),
             ("node1:9", "node1:9"),

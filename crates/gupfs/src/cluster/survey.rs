@@ -1,8 +1,9 @@
-//! Object servers elsewhere are heard before a start that accepts a loss: what is lost is told, and numbers begin above theirs.
+//! The survey of targets before a start that accepts a loss: the metadata server collects the reports of all object servers, so that it
+//! can tell what is lost and assigns no number that a target has seen.
 
 use super::{BoundListener, KeyListFile, capacity, listen, open_files};
+use crate::events::print_event;
 use crate::exit::{CliResult, OrCliError};
-use crate::node::print_event;
 use gupfs_mds::{SurveyedTarget, TargetSurvey};
 use gupfs_platform::Platform;
 use gupfs_proto::{ClusterId, OstId};
@@ -11,60 +12,63 @@ use gupfs_store::kv::Kv;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the address may take to be free again after the survey.
-const FREE_AGAIN: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long the address may stay in use after the survey's server has closed.
+const REBIND_TIMEOUT: Duration = Duration::from_secs(5);
+const REBIND_PAUSE: Duration = Duration::from_millis(20);
 
-/// Who takes the survey, and where.
+/// The parameters of a survey.
 pub struct SurveyContext<'a> {
     pub identity: &'a ProcessIdentity,
-    pub me: LocalIdentity,
+    pub local: LocalIdentity,
     pub cluster: ClusterId,
-    /// Clients that come meanwhile are known, and told to wait.
+    /// The server tells clients with these keys to wait.
     pub keys: Arc<KeyListFile>,
     /// Targets of this process.
-    pub here: &'a [OstId],
+    pub local_targets: &'a [OstId],
     pub json: bool,
 }
 
-/// Listens until all known targets elsewhere were heard, or for a while; returns what they said, and the address, free again.
+/// Listens until all known targets of object servers have reported, or a timeout. Returns the reports and the address, bound again.
+///
+/// # Errors
+/// If cannot read the metadata store, or the address cannot be bound again.
 pub async fn survey(
-    listening: BoundListener,
+    listener: BoundListener,
     kv: &Kv,
-    by: SurveyContext<'_>,
+    context: SurveyContext<'_>,
     platform: &Platform,
 ) -> CliResult<(Vec<SurveyedTarget>, BoundListener)> {
-    let unreadable = || "the metadata store cannot be read".into();
+    let unreadable = || "cannot read the metadata store".into();
     let survey =
-        TargetSurvey::new(kv, by.cluster, platform.clock.clone()).or_trouble(unreadable)?;
-    if !survey.expects(by.here) {
-        return Ok((Vec::new(), listening));
+        TargetSurvey::new(kv, context.cluster, platform.clock.clone()).or_cli_error(unreadable)?;
+    if !survey.expects(context.local_targets) {
+        return Ok((Vec::new(), listener));
     }
     print_event(
-        by.json,
+        context.json,
         "waiting",
-        "a loss may be accepted: all OSTs are heard first",
+        "--accept-loss: waiting for the reports of all OSTs",
     );
-    let address = listening.address();
-    let hosts = Handlers::none().with_service(survey.clone());
-    let server = listening.open(
-        by.identity,
-        by.me,
-        by.cluster,
-        by.keys,
-        (hosts, Arc::new(NoObserver)),
+    let address = listener.address();
+    let handlers = Handlers::none().with_service(survey.clone());
+    let server = listener.serve(
+        context.identity,
+        context.local,
+        context.cluster,
+        context.keys,
+        (handlers, Arc::new(NoObserver)),
         capacity(open_files()),
     );
-    let heard = survey.wait_for_reports(by.here).await;
+    let reports = survey.wait_for_reports(context.local_targets).await;
     drop(server);
-    let begun = platform.clock.boot();
+    let start = platform.clock.boot();
     loop {
-        match listen(by.identity, &address).await {
-            Ok(listening) => return Ok((heard, listening)),
-            Err(trouble) if platform.clock.boot().since(begun) >= FREE_AGAIN => {
-                return Err(trouble);
+        match listen(context.identity, &address).await {
+            Ok(listener) => return Ok((reports, listener)),
+            Err(error) if platform.clock.boot().since(start) >= REBIND_TIMEOUT => {
+                return Err(error);
             }
-            Err(_) => platform.clock.sleep(LOOK_AGAIN).await,
+            Err(_) => platform.clock.sleep(REBIND_PAUSE).await,
         }
     }
 }

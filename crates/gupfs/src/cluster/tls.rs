@@ -1,4 +1,4 @@
-//! The site's certificates, as files.
+//! The files of TLS certificates.
 
 use crate::config;
 use crate::exit::{CliError, CliResult, Exit};
@@ -7,10 +7,10 @@ use gupfs_rpc::{TlsConfig, TlsMaterial};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where what is to be done is written down.
-const HOW: &str = "docs/operate.md, \"TLS\", says how to make them";
+/// Advice for missing or wrong files.
+const ADVICE: &str = "docs/operate.md, \"TLS\", describes how to make them";
 
-/// Whether connections are encrypted, and by what certificates the other side is believed.
+/// Whether connections use TLS, and with which certificates.
 #[derive(Args)]
 pub struct TlsFlags {
     /// Speak TLS alone: a directory with ca.pem, and cert.pem and key.pem, which servers need [default: no TLS]
@@ -22,8 +22,8 @@ pub struct TlsFlags {
 }
 
 impl TlsFlags {
-    /// Lays the flags over the configuration.
-    pub fn over(&self, config: &mut config::Cluster) {
+    /// Sets in the configuration what the flags give.
+    pub fn apply_to(&self, config: &mut config::Cluster) {
         config.tls = self.tls.clone().or(config.tls.take());
         config.tls_name = self.tls_name.clone().or(config.tls_name.take());
     }
@@ -31,15 +31,15 @@ impl TlsFlags {
     /// For commands without a configuration.
     pub fn read(&self) -> CliResult<Option<TlsConfig>> {
         let mut config = config::Cluster::default();
-        self.over(&mut config);
+        self.apply_to(&mut config);
         read_tls(&config)
     }
 }
 
-/// None if no directory is named.
+/// The TLS configuration; None if no directory is named.
 ///
 /// # Errors
-/// When a file is missing or cannot be used, with its name.
+/// If a file is missing or cannot be used, with its name.
 pub fn read_tls(config: &config::Cluster) -> CliResult<Option<TlsConfig>> {
     let Some(dir) = &config.tls else {
         return Ok(None);
@@ -49,16 +49,16 @@ pub fn read_tls(config: &config::Cluster) -> CliResult<Option<TlsConfig>> {
     let own = match (cert.exists(), key.exists()) {
         (false, false) => None,
         _ => {
-            must_be_secret(&key)?;
+            check_mode(&key)?;
             Some((read(&cert)?, read(&key)?))
         }
     };
-    // As `gupfs tls init` leaves it beside the certificates.
-    let beside = std::fs::read_to_string(dir.join("name")).ok();
+    // `gupfs tls init` writes this file.
+    let name_file = std::fs::read_to_string(dir.join("name")).ok();
     let name = config
         .tls_name
         .as_deref()
-        .or(beside.as_deref().map(str::trim));
+        .or(name_file.as_deref().map(str::trim));
     let parts = TlsMaterial {
         ca: &ca,
         own: own.as_ref().map(|(cert, key)| (&cert[..], &key[..])),
@@ -66,10 +66,13 @@ pub fn read_tls(config: &config::Cluster) -> CliResult<Option<TlsConfig>> {
         require_client_certificates: config.tls_clients.unwrap_or(false),
     };
     let tls = TlsConfig::new(parts).map_err(|error| {
-        CliError::new(format!("no TLS with the files in '{}'", dir.display()))
-            .because(&error)
-            .todo(HOW)
-            .exit(Exit::Unusable)
+        CliError::new(format!(
+            "the files in '{}' cannot be used for TLS",
+            dir.display()
+        ))
+        .because(&error)
+        .todo(ADVICE)
+        .exit(Exit::Unusable)
     })?;
     Ok(Some(tls))
 }
@@ -78,20 +81,20 @@ fn read(path: &Path) -> CliResult<Vec<u8>> {
     std::fs::read(path).map_err(|error| {
         CliError::new(format!("cannot read '{}' for TLS", path.display()))
             .because(&error)
-            .todo(HOW)
+            .todo(ADVICE)
             .exit(Exit::Unusable)
     })
 }
 
-fn must_be_secret(key: &Path) -> CliResult<()> {
+fn check_mode(key: &Path) -> CliResult<()> {
     match std::fs::metadata(key) {
         Ok(found) if found.mode() & 0o077 != 0 => Err(CliError::new(format!(
-            "others than its owner may read the private key '{}'",
+            "other users than its owner can read the private key '{}'",
             key.display()
         ))
         .todo(format!("chmod 600 '{}'", key.display()))
         .exit(Exit::Unusable)),
-        // That it cannot be read is told when it is.
+        // `read` reports a file that cannot be read.
         _ => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! `gupfs bench`: measures file systems, and the layers of this machine. The crate `suite` evaluates file systems; the crate `bench`
 //! measures gupfs's own layers.
 
-use super::itself;
+use super::own_executable;
 use crate::exit::{CliError, CliResult, Exit};
 use clap::Subcommand;
 use gupfs_bench::request_cost;
@@ -33,9 +33,9 @@ impl Bench {
     }
 }
 
-/// The suite prints its errors itself.
+/// The suite prints its errors own_executable.
 fn run_suite(suite: bench_cli::Bench) -> CliResult<Exit> {
-    Ok(match suite.run(itself::command_line("bench")?) {
+    Ok(match suite.run(own_executable::command_line("bench")?) {
         0 => Exit::Fine,
         2 => Exit::Unusable,
         _ => Exit::Failed,

@@ -4,7 +4,7 @@ use crate::amount::{show_count, show_size};
 use crate::check::salvage::{self, SalvageLoss, Salvaged, show_date};
 use crate::check::{self, CheckOptions, Report};
 use crate::exit::{CliResult, Exit, OrCliError};
-use crate::home::StoreDir;
+use crate::store_dir::StoreDir;
 use clap::Args;
 use gupfs_platform::Platform;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const SHOWN: usize = 100;
 
 It finds: objects without inode, missing objects of an inode, objects on a wrong OST, directory entries without inode, inodes \
 without entry (--repair names them in the root directory), wrong counts, unreadable records, leftovers of interrupted operations; \
-with --data also bytes that do not match their checksum. OSTs of a cluster whose directories are not named with --ost are not \
+with --data also bytes that do not match their checksum. OSTs of a cluster target_id directories are not named with --ost are not \
 checked; the number of objects that must be on them is printed.
 
 --salvage is for metadata that does not open, or has problems that --repair leaves: it keeps the readable part of log and index, rebuilds \
@@ -55,20 +55,20 @@ pub struct Check {
 impl Check {
     pub fn run(self) -> CliResult<Exit> {
         crate::logging::start_quiet();
-        let unusable = |trouble: crate::exit::CliError| trouble.exit(Exit::Unusable);
-        let home = StoreDir::at(&self.dir).map_err(unusable)?;
+        let unusable = |error: crate::exit::CliError| error.exit(Exit::Unusable);
+        let store_dir = StoreDir::at(&self.dir).map_err(unusable)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
-            .or_trouble(|| "cannot start the runtime".into())?;
-        let wish = CheckOptions {
+            .or_cli_error(|| "cannot start the runtime".into())?;
+        let options = CheckOptions {
             osts: self.ost,
             data: self.data,
             repair: self.repair,
         };
         let platform = Platform::real();
         if self.salvage {
-            let done = runtime.block_on(salvage::run(&home, &wish, &platform))?;
+            let done = runtime.block_on(salvage::run(&store_dir, &options, &platform))?;
             if self.json {
                 println!("{}", salvage_json(&done));
             } else {
@@ -76,7 +76,7 @@ impl Check {
             }
             return Ok(done.exit());
         }
-        let report = runtime.block_on(check::run(&home, wish, &platform))?;
+        let report = runtime.block_on(check::run(&store_dir, options, &platform))?;
         if self.json {
             println!("{}", json(&report));
         } else {
@@ -88,14 +88,14 @@ impl Check {
 
 fn salvage_json(done: &Salvaged) -> serde_json::Value {
     let mut json = serde_json::json!(done);
-    json["clean"] = done.seen.faults.is_empty().into();
-    json["problems"] = list(&done.seen.faults).into();
+    json["clean"] = done.findings.faults.is_empty().into();
+    json["problems"] = list(&done.findings.faults).into();
     json
 }
 
 fn salvage_text(done: &Salvaged) -> String {
     let Some(aside) = &done.aside else {
-        return "Nothing is damaged: the metadata is as it was.\n".to_string();
+        return "Nothing is damaged: the metadata is unchanged.\n".to_string();
     };
     let mut text = String::new();
     for (word, losses) in [("lost", &done.lost), ("kept", &done.found)] {
@@ -108,30 +108,30 @@ fn salvage_text(done: &Salvaged) -> String {
         }
     }
     if let Some(secs) = done.newest_kept {
-        text += &format!("the newest change that is kept is of {}\n", show_date(secs));
+        text += &format!("the newest kept change is of {}\n", show_date(secs));
     }
-    if done.mended > 0 {
+    if done.repaired > 0 {
         text += &format!(
-            "{} counts and links were set right\n",
-            show_count(done.mended)
+            "{} counts and links were repaired\n",
+            show_count(done.repaired)
         );
     }
-    for fault in done.seen.faults.iter().take(SHOWN) {
+    for fault in done.findings.faults.iter().take(SHOWN) {
         text += &format!("problem: {fault}\n");
     }
-    for (ost, objects) in &done.seen.elsewhere {
+    for (ost, objects) in &done.findings.elsewhere {
         text += &format!(
-            "not looked at: ost{ost}, where {} objects must be (--ost DIR names where it is)\n",
+            "not checked: ost{ost}, which must have {} objects (name its directory with --ost DIR)\n",
             show_count(*objects)
         );
     }
     text += &format!(
-        "{} inodes with {} names are there; the damaged log and index are in '{}'\n",
-        show_count(done.seen.inodes),
-        show_count(done.seen.entries),
+        "the new metadata has {} inodes with {} names; the damaged log and index are in '{}'\n",
+        show_count(done.findings.inodes),
+        show_count(done.findings.entries),
         aside.display()
     );
-    text += &match done.seen.faults.len() {
+    text += &match done.findings.faults.len() {
         0 => "Salvaged. No problems.\n".to_string(),
         n => format!("Salvaged; {} problems are left.\n", show_count(n as u64)),
     };
@@ -145,7 +145,7 @@ fn show_loss(loss: &SalvageLoss) -> String {
     }
 }
 
-/// For scripts: each problem with its kind.
+/// The problems with their kinds, for scripts.
 fn list(faults: &[check::CheckFault]) -> Vec<serde_json::Value> {
     faults
         .iter()
@@ -161,62 +161,62 @@ fn list(faults: &[check::CheckFault]) -> Vec<serde_json::Value> {
 
 fn json(report: &Report) -> serde_json::Value {
     serde_json::json!({
-        "clean": report.seen.faults.is_empty(),
-        "seen": report.seen,
-        "problems": list(&report.seen.faults),
+        "clean": report.findings.faults.is_empty(),
+        "seen": report.findings,
+        "problems": list(&report.findings.faults),
         "repaired": list(&report.repaired),
     })
 }
 
 fn text(report: &Report) -> String {
-    let seen = &report.seen;
+    let findings = &report.findings;
     let mut text = format!(
         "{} inodes, {} of them directories · {} names · {} objects",
-        show_count(seen.inodes),
-        show_count(seen.directories),
-        show_count(seen.entries),
-        show_count(seen.objects)
+        show_count(findings.inodes),
+        show_count(findings.directories),
+        show_count(findings.entries),
+        show_count(findings.objects)
     );
-    if seen.bytes > 0 {
-        text += &format!(" · {} of bytes", show_size(seen.bytes));
+    if findings.bytes > 0 {
+        text += &format!(" · {} of data", show_size(findings.bytes));
     }
     text.push('\n');
-    if seen.orphans + seen.purges > 0 {
+    if findings.orphans + findings.purges > 0 {
         text += &format!(
-            "{} removed files still held open, {} to be purged: the next start does it\n",
-            show_count(seen.orphans),
-            show_count(seen.purges)
+            "{} orphans, {} purges: the next start completes them\n",
+            show_count(findings.orphans),
+            show_count(findings.purges)
         );
     }
-    if seen.lost_found.objects > 0 {
+    if findings.lost_found.objects > 0 {
         text += &format!(
-            "{} objects of lost files in lost+found of OSTs, {}\n",
-            show_count(seen.lost_found.objects),
-            show_size(seen.lost_found.bytes)
+            "{} quarantined objects in lost+found of OSTs, {}\n",
+            show_count(findings.lost_found.objects),
+            show_size(findings.lost_found.bytes)
         );
     }
-    for (ost, objects) in &seen.elsewhere {
+    for (ost, objects) in &findings.elsewhere {
         text += &format!(
-            "not looked at: ost{ost}, where {} objects must be (--ost DIR names where it is)\n",
+            "not checked: ost{ost}, which must have {} objects (name its directory with --ost DIR)\n",
             show_count(*objects)
         );
     }
     for fault in report.repaired.iter().take(SHOWN) {
         text += &format!("repaired: {fault}\n");
     }
-    for fault in seen.faults.iter().take(SHOWN) {
-        let can = if fault.is_repairable() {
-            " (--repair mends it)"
+    for fault in findings.faults.iter().take(SHOWN) {
+        let advice = if fault.is_repairable() {
+            " (--repair repairs it)"
         } else {
             ""
         };
-        text += &format!("problem: {fault}{can}\n");
+        text += &format!("problem: {fault}{advice}\n");
     }
-    let left = seen.faults.len().saturating_sub(SHOWN);
+    let left = findings.faults.len().saturating_sub(SHOWN);
     if left > 0 {
         text += &format!("… and {} more; --json lists all\n", show_count(left as u64));
     }
-    text += &match (seen.faults.len(), report.repaired.len()) {
+    text += &match (findings.faults.len(), report.repaired.len()) {
         (0, 0) => "No problems.\n".to_string(),
         (0, n) => format!("{} problems, all repaired.\n", show_count(n as u64)),
         (n, 0) => format!("{} problems.\n", show_count(n as u64)),

@@ -1,8 +1,7 @@
-//! `gupfs completions`: what a shell needs to complete our commands.
+//! `gupfs completions`: prints a script with which a shell completes the commands.
 
-use crate::cli::Cli;
 use crate::exit::{CliResult, Exit};
-use clap::{Args, CommandFactory};
+use clap::Args;
 
 /// Print completions for a shell
 #[derive(Args)]
@@ -15,13 +14,8 @@ pub struct Completions {
 }
 
 impl Completions {
-    pub fn run(self) -> CliResult<Exit> {
-        clap_complete::generate(
-            self.shell,
-            &mut Cli::command(),
-            "gupfs",
-            &mut std::io::stdout(),
-        );
+    pub fn run(self, mut cli: clap::Command) -> CliResult<Exit> {
+        clap_complete::generate(self.shell, &mut cli, "gupfs", &mut std::io::stdout());
         Ok(Exit::Fine)
     }
 }

@@ -1,10 +1,9 @@
 //! `gupfs df`: space of each OST and in total.
 
 use crate::amount::{show_count, show_size};
-use crate::control::{ControlRequest, ControlTarget};
+use crate::control::{ControlRequest, ControlTarget, OstSpace};
 use crate::exit::{CliResult, Exit};
 use clap::Args;
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Show the space of each OST and of all together
@@ -22,25 +21,10 @@ pub struct Df {
     json: bool,
 }
 
-/// What `gupfs df` shows of one OST.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct OstSpace {
-    pub ost: u16,
-    /// Why the OST does not serve; None if it serves.
-    pub down: Option<String>,
-    pub total: u64,
-    pub free: u64,
-    /// Space that writes may use; the rest of `free` is reserved so that removal always works.
-    pub available: u64,
-    pub objects: u64,
-    /// OSTs with the same number lie on the same file system, and have the same space.
-    pub device: String,
-}
-
 impl Df {
     pub fn run(self) -> CliResult<Exit> {
-        let place = ControlTarget::find(self.path.as_deref())?;
-        let osts: Vec<OstSpace> = place.request(&ControlRequest::Df)?;
+        let target = ControlTarget::find(self.path.as_deref())?;
+        let osts: Vec<OstSpace> = target.request(&ControlRequest::Df)?;
         let all = total(&osts);
         if self.json {
             println!("{}", serde_json::json!({ "osts": osts, "total": all }));

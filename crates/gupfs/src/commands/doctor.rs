@@ -2,9 +2,9 @@
 
 use crate::amount::show_size;
 use crate::exit::{CliResult, Exit};
-use crate::home::OSTS_DEFAULT;
 use crate::kernel::{self, FactSelection, Trial};
-use crate::node::DescriptorBudget;
+use crate::store_dir::OSTS_DEFAULT;
+use crate::stores::DescriptorBudget;
 use clap::Args;
 use gupfs_contract::{ProbeReport as Tried, ProbeOutcome, RequirementLevel};
 use gupfs_fuse::over_io_uring::{self, UringSupport};
@@ -56,7 +56,7 @@ impl Doctor {
         let mut findings = vec![
             release(),
             device(),
-            who_mounts(),
+            right_to_mount(),
             memory(),
             files(),
             rings(),
@@ -138,7 +138,7 @@ fn device() -> Finding {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => finding(
             "/dev/fuse",
             false,
-            "is not there".into(),
+            "does not exist".into(),
             "modprobe fuse; in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN",
         ),
         Err(error) => finding(
@@ -150,9 +150,9 @@ fn device() -> Finding {
     }
 }
 
-fn who_mounts() -> Finding {
+fn right_to_mount() -> Finding {
     if rustix::process::geteuid().is_root() {
-        return finding("mounting", true, "root may mount".into(), "");
+        return finding("mounting", true, "root can mount".into(), "");
     }
     let helper = std::env::var_os("PATH")
         .into_iter()
@@ -164,7 +164,7 @@ fn who_mounts() -> Finding {
         None => finding(
             "mounting",
             false,
-            "not root, and no fusermount3".into(),
+            "neither root nor fusermount3".into(),
             "apt-get install fuse3, or run as root",
         ),
     }
@@ -184,7 +184,7 @@ fn memory() -> Finding {
         "memory",
         available >= MEMORY_MIN,
         format!(
-            "{} available; {} is a good measure",
+            "{} available; {} or more is recommended",
             show_size(available),
             show_size(MEMORY_MIN)
         ),
@@ -196,10 +196,10 @@ fn memory() -> Finding {
 
 fn rings() -> Finding {
     let (good, found, todo) = match over_io_uring::support() {
-        UringSupport::Ready => (true, "requests come over it".into(), String::new()),
+        UringSupport::Ready => (true, "the kernel sends requests over it".into(), String::new()),
         UringSupport::Disabled => (
             false,
-            "FUSE over io_uring is off: requests come through /dev/fuse".into(),
+            "FUSE over io_uring is switched off: the kernel sends requests through /dev/fuse".into(),
             format!(
                 "echo Y > {}, or `gupfs up --transport io-uring`: small requests are answered about twice as fast",
                 over_io_uring::PARAMETER
@@ -207,17 +207,17 @@ fn rings() -> Finding {
         ),
         UringSupport::NotInKernel => (
             false,
-            "this kernel has no FUSE over io_uring: requests come through /dev/fuse".into(),
+            "this kernel has no FUSE over io_uring: it sends requests through /dev/fuse".into(),
             "Linux 6.14 or newer, built with CONFIG_FUSE_IO_URING".into(),
         ),
         UringSupport::LeaksMemory => (
             false,
-            "this kernel leaks memory with FUSE over io_uring: requests come through /dev/fuse".into(),
+            "this kernel leaks memory with FUSE over io_uring: gupfs uses /dev/fuse".into(),
             "Linux 6.18.3 or newer".into(),
         ),
         UringSupport::RingsRefused(error) => (
             false,
-            format!("this process may not use io_uring ({error}): requests come through /dev/fuse"),
+            format!("this process may not use io_uring ({error}): gupfs uses /dev/fuse"),
             "sysctl kernel.io_uring_disabled=0; in a container: permit io_uring in its seccomp profile"
                 .into(),
         ),
@@ -232,10 +232,10 @@ fn requests() -> Finding {
     let enough = limit >= wanted;
     let raised = !enough && pages_limit::is_writable();
     let found = match (enough, raised) {
-        (true, _) => format!("of up to {limit} pages: one carries 1 MiB of any buffer"),
-        (_, true) => format!("of up to {limit} pages; {wanted} once gupfs has mounted here"),
+        (true, _) => format!("up to {limit} pages: 1 MiB of any buffer is one request"),
+        (_, true) => format!("up to {limit} pages; {wanted} after the first mount of gupfs"),
         _ => format!(
-            "of up to {limit} pages: 1 MiB of a buffer that does not begin on a page makes two"
+            "up to {limit} pages: 1 MiB of a buffer that does not begin on a page boundary is two requests"
         ),
     };
     let todo = match pages_limit::exists() {
@@ -254,10 +254,15 @@ fn tried() -> Result<Vec<Tried>, String> {
 }
 
 fn untried(why: &str) -> Finding {
-    let what = format!("could not be tried: {why}");
+    let what = format!("could not be tested: {why}");
     Finding {
         needed: false,
-        ..finding("kernel rules", false, what, "what is above may say why")
+        ..finding(
+            "kernel rules",
+            false,
+            what,
+            "the findings above may show the reason",
+        )
     }
 }
 
@@ -273,7 +278,7 @@ fn rules(facts: &[Tried]) -> Vec<Finding> {
         .collect();
     let standing = facts.iter().filter(stands).count();
     let what = format!(
-        "{standing} of {} facts stand: {}",
+        "{standing} of {} facts hold: {}",
         facts.len(),
         counts.join(", ")
     );
@@ -288,8 +293,8 @@ fn rules(facts: &[Tried]) -> Vec<Finding> {
     }
     for (why, count) in untried {
         let (what, todo) = (
-            format!("not tried: {count} facts: {why}"),
-            "as root, with /dev/fuse, more can be tried",
+            format!("not tested: {count} facts: {why}"),
+            "run as root on a host with /dev/fuse to test more",
         );
         findings.push(Finding {
             needed: false,
@@ -300,14 +305,14 @@ fn rules(facts: &[Tried]) -> Vec<Finding> {
 }
 
 fn differs(tried: &Tried, how: &str) -> Finding {
-    let what = format!("not so: {}: {how}", tried.behaviour);
+    let what = format!("does not hold: {}: {how}", tried.behaviour);
     let todo = match tried.requirement {
-        RequirementLevel::Required => "`gupfs up` refuses this kernel: start another one",
+        RequirementLevel::Required => "`gupfs up` refuses this kernel: use another one",
         RequirementLevel::ForPageCache => {
-            "it works: files are read past the kernel's page cache, more slowly; Linux 6.18 needs no such care"
+            "gupfs works without the page cache, more slowly; Linux 6.18 does not have this problem"
         }
-        RequirementLevel::ForSharing => "mounts that share files will need a newer kernel",
-        RequirementLevel::Tolerated => "nothing to do: gupfs guards against it, here in vain",
+        RequirementLevel::ForSharing => "a file system that several hosts mount needs a newer kernel",
+        RequirementLevel::Tolerated => "nothing to do: gupfs handles both behaviours",
     };
     Finding {
         needed: tried.requirement == RequirementLevel::Required,
@@ -328,7 +333,7 @@ fn files() -> Finding {
                 "at most {most}; a store of {} OSTs needs {needed}",
                 OSTS_DEFAULT
             ),
-            Some(most) => format!("at most {most}; {FILES_MIN} is a good measure"),
+            Some(most) => format!("at most {most}; {FILES_MIN} or more is recommended"),
             None => "no limit".into(),
         },
         "ulimit -n 65536, or LimitNOFILE= in the service's unit",
@@ -350,12 +355,12 @@ fn space(dir: &Path) -> Finding {
             let free = space.f_bavail * space.f_frsize;
             finding(
                 "space",
-                free >= crate::home::SPACE_MIN,
+                free >= crate::store_dir::SPACE_MIN,
                 format!(
                     "{} free under '{}'; a new store needs {}",
                     show_size(free),
                     existing.display(),
-                    show_size(crate::home::SPACE_MIN)
+                    show_size(crate::store_dir::SPACE_MIN)
                 ),
                 "free some space there, or choose a larger file system",
             )
@@ -363,7 +368,10 @@ fn space(dir: &Path) -> Finding {
         Err(errno) => finding(
             "space",
             false,
-            format!("'{}' cannot be asked: {errno}", existing.display()),
+            format!(
+                "cannot get the free space of '{}': {errno}",
+                existing.display()
+            ),
             "give a directory that exists",
         ),
     }

@@ -3,7 +3,7 @@
 use crate::cluster::{KeyList, change_list, read_cluster_key, write_client_key};
 use crate::control::ControlTarget;
 use crate::exit::{CliError, CliResult, Exit};
-use crate::home::StoreDir;
+use crate::store_dir::StoreDir;
 use clap::{Args, Subcommand};
 use gupfs_platform::Platform;
 use gupfs_rpc::{CLIENT_NAME_MAX, ClientKeyId, ClientKeyOptions};
@@ -91,12 +91,12 @@ impl Client {
             ))
             .exit(Exit::Unusable));
         }
-        let home = home(self.dir.as_deref())?;
-        let Some(cluster) = read_cluster_key(Some(&home.key()))? else {
+        let store_dir = store_dir(self.dir.as_deref())?;
+        let Some(cluster) = read_cluster_key(Some(&store_dir.key()))? else {
             return Err(CliError::new("this store has no cluster key"));
         };
         let platform = Platform::real();
-        let of = ClientKeyId {
+        let key_id = ClientKeyId {
             name: self.name.clone(),
             number: platform.random.u64(),
         };
@@ -104,24 +104,24 @@ impl Client {
             .out
             .unwrap_or_else(|| format!("{}.key", self.name).into());
         let options = ClientKeyOptions { root: self.root };
-        change_list(&home, |list| {
-            if list.active(&of.name).is_some() {
+        change_list(&store_dir, |list| {
+            if list.active(&key_id.name).is_some() {
                 return Err(
-                    CliError::new(format!("there is a key '{}' already", of.name)).todo(
-                        "give another name, or revoke that one first with `gupfs key revoke`",
+                    CliError::new(format!("a key '{}' exists already", key_id.name)).todo(
+                        "give another name, or first revoke that key with `gupfs key revoke`",
                     ),
                 );
             }
-            write_client_key(&out, &cluster, &of).map_err(|error| {
-                CliError::new(format!("cannot make the key's file '{}'", out.display()))
+            write_client_key(&out, &cluster, &key_id).map_err(|error| {
+                CliError::new(format!("cannot create the key file '{}'", out.display()))
                     .because(&error)
             })?;
-            list.add(&of, options, platform.clock.now());
+            list.add(&key_id, options, platform.clock.now());
             Ok(())
         })
         // The server would refuse a key that is not in the list: remove its file.
         .inspect_err(|_| {
-            if is_ours(&out, &of) {
+            if was_created_by_this_run(&out, &key_id) {
                 let _ = std::fs::remove_file(&out);
             }
         })?;
@@ -135,15 +135,15 @@ impl Client {
 }
 
 /// Whether this run made the file: it contains the random number of the key.
-fn is_ours(path: &Path, of: &ClientKeyId) -> bool {
-    let number = format!("{:016x}", of.number);
+fn was_created_by_this_run(path: &Path, key_id: &ClientKeyId) -> bool {
+    let number = format!("{:016x}", key_id.number);
     std::fs::read_to_string(path).is_ok_and(|text| text.contains(&number))
 }
 
 impl List {
     fn run(self) -> CliResult<Exit> {
-        let home = home(self.dir.as_deref())?;
-        let path = home.client_keys();
+        let store_dir = store_dir(self.dir.as_deref())?;
+        let path = store_dir.client_keys();
         let list = KeyList::read(&path).map_err(|why| {
             CliError::new(format!(
                 "cannot read the list of client keys '{}': {why}",
@@ -156,11 +156,11 @@ impl List {
             return Ok(Exit::Fine);
         }
         if list.keys.is_empty() {
-            println!("No client key was made: `gupfs key client NAME` makes one.");
+            println!("There are no client keys; `gupfs key client NAME` makes one.");
         }
         for key in &list.keys {
             let root = if key.root {
-                "root counts"
+                "root is root"
             } else {
                 "root is nobody"
             };
@@ -177,11 +177,11 @@ impl List {
 
 impl Revoke {
     fn run(self) -> CliResult<Exit> {
-        let home = home(self.dir.as_deref())?;
-        change_list(&home, |list| {
+        let store_dir = store_dir(self.dir.as_deref())?;
+        change_list(&store_dir, |list| {
             let Some(key) = list.active(&self.name) else {
                 return Err(CliError::new(format!("there is no key '{}'", self.name))
-                    .todo("`gupfs key list` shows the keys that there are"));
+                    .todo("`gupfs key list` shows the keys"));
             };
             key.revoked = Some(Platform::real().clock.now().secs);
             Ok(())
@@ -191,16 +191,16 @@ impl Revoke {
     }
 }
 
-/// The directory of a metadata store of this host.
-fn home(dir: Option<&Path>) -> CliResult<StoreDir> {
-    let place = ControlTarget::find(dir)?;
-    let Some(home) = place.home() else {
+/// The directory of a metadata store on this host.
+fn store_dir(dir: Option<&Path>) -> CliResult<StoreDir> {
+    let target = ControlTarget::find(dir)?;
+    let Some(store_dir) = target.store_dir() else {
         return Err(CliError::new(format!(
-            "'{}' is a mount of servers elsewhere: client keys are made where the metadata store is",
-            place.name()
+            "'{}' is a mount of remote servers; run this command on the host of the metadata store",
+            target.name()
         ))
         .exit(Exit::Unusable));
     };
-    home.read_marker()?;
-    Ok(home.clone())
+    store_dir.read_marker()?;
+    Ok(store_dir.clone())
 }

@@ -73,8 +73,8 @@ impl Layout {
 
 impl Get {
     fn run(self) -> CliResult<Exit> {
-        let (place, ino) = on_mount(&self.path)?;
-        let view: LayoutView = place.request(&ControlRequest::LayoutGet { ino })?;
+        let (target, ino) = resolve(&self.path)?;
+        let view: LayoutView = target.request(&ControlRequest::LayoutGet { ino })?;
         if self.json {
             println!("{}", serde_json::json!(view));
         } else {
@@ -89,13 +89,13 @@ impl Set {
         let rule = (!self.inherit).then(|| self.rule());
         if let Some(rule) = &rule {
             rule.check().map_err(|_| {
-                CliError::new("this layout is not possible")
+                CliError::new("this layout is not valid")
                     .todo("unit: 64KiB to 1GiB in steps of 64KiB; count: up to 512; first component: a size")
                     .exit(Exit::Unusable)
             })?;
         }
-        let (place, ino) = on_mount(&self.path)?;
-        let view: LayoutView = place.request(&ControlRequest::LayoutSet { ino, rule })?;
+        let (target, ino) = resolve(&self.path)?;
+        let view: LayoutView = target.request(&ControlRequest::LayoutSet { ino, rule })?;
         print!("{}", view.text());
         Ok(Exit::Fine)
     }
@@ -119,28 +119,30 @@ fn parse_count(text: &str) -> Result<u32, String> {
     match text {
         "all" => Ok(0),
         _ => match text.parse() {
-            Ok(0) | Err(_) => Err(format!("'{text}' is neither a number from 1 on nor 'all'")),
+            Ok(0) | Err(_) => Err(format!(
+                "'{text}' is neither a number of at least 1 nor 'all'"
+            )),
             Ok(count) => Ok(count),
         },
     }
 }
 
-/// The store behind a path, and the path's inode.
-fn on_mount(path: &Path) -> CliResult<(ControlTarget, InodeId)> {
-    let found = std::fs::symlink_metadata(path).map_err(|error| {
+/// The process that serves a path on a mount, and the path's inode number.
+fn resolve(path: &Path) -> CliResult<(ControlTarget, InodeId)> {
+    let metadata = std::fs::symlink_metadata(path).map_err(|error| {
         CliError::new(format!("cannot find '{}'", path.display()))
             .because(&error)
             .exit(Exit::Unusable)
     })?;
-    let place = ControlTarget::find(Some(path))?;
-    if place.mount.is_none() {
+    let target = ControlTarget::find(Some(path))?;
+    if target.mount.is_none() {
         return Err(
             CliError::new(format!("'{}' is a store, not on a mount", path.display()))
                 .todo("name a file or directory below the mount point")
                 .exit(Exit::Unusable),
         );
     }
-    Ok((place, InodeId(found.ino())))
+    Ok((target, InodeId(metadata.ino())))
 }
 
 #[cfg(test)]

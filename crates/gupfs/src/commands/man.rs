@@ -1,8 +1,7 @@
-//! `gupfs man`: manual pages, made from the same definitions as the help.
+//! `gupfs man`: writes manual pages from the definitions of the command line.
 
-use crate::cli::Cli;
 use crate::exit::{CliResult, Exit, OrCliError};
-use clap::{Args, CommandFactory};
+use clap::Args;
 use std::path::PathBuf;
 
 /// Print the manual page, or write one page for each command into a directory
@@ -19,13 +18,13 @@ pub struct Man {
 }
 
 impl Man {
-    pub fn run(self) -> CliResult<Exit> {
+    pub fn run(self, cli: clap::Command) -> CliResult<Exit> {
         match &self.dir {
-            None => clap_mangen::Man::new(Cli::command())
+            None => clap_mangen::Man::new(cli)
                 .render(&mut std::io::stdout())
-                .or_trouble(|| "cannot print the manual page".into())?,
-            Some(dir) => clap_mangen::generate_to(Cli::command(), dir)
-                .or_trouble(|| format!("cannot write to '{}'", dir.display()))?,
+                .or_cli_error(|| "cannot print the manual page".into())?,
+            Some(dir) => clap_mangen::generate_to(cli, dir)
+                .or_cli_error(|| format!("cannot write to '{}'", dir.display()))?,
         }
         Ok(Exit::Fine)
     }

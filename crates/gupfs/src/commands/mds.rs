@@ -56,12 +56,12 @@ impl Mds {
         config.cluster.listen = self.listen.or(config.cluster.listen);
         config.cluster.root_squash = self.root_squash.or(config.cluster.root_squash);
         config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
-        self.tls.over(&mut config.cluster);
-        self.logging.over(&mut config)?;
+        self.tls.apply_to(&mut config.cluster);
+        self.logging.apply_to(&mut config)?;
         logging::start(&config.log);
         let platform = Platform::real();
         let began = platform.clock.boot();
-        let entered = open_store_dir(&self.dir, Some(0), &config, &platform)?;
+        let store = open_store_dir(&self.dir, Some(0), &config, &platform)?;
         let settings = daemon::mds::Settings {
             config,
             accept_loss: self.accept_loss,
@@ -70,9 +70,9 @@ impl Mds {
         let threads = settings.config.threads.clone();
         let run = async {
             if settings.accept_loss {
-                salvage::before_start(&entered.home, &entered.marker, &platform).await?;
+                salvage::before_start(&store.dir, &store.marker, &platform).await?;
             }
-            daemon::mds::run(entered, settings, &platform, began).await
+            daemon::mds::run(store, settings, &platform, began).await
         };
         daemon::serve(&threads, run).map(|()| Exit::Fine)
     }

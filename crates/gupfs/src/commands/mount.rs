@@ -72,8 +72,8 @@ impl Mount {
         let mut config = Config::read_or_default(self.config.as_deref())?;
         config.cluster.key = self.key.or(config.cluster.key);
         config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
-        self.tls.over(&mut config.cluster);
-        self.logging.over(&mut config)?;
+        self.tls.apply_to(&mut config.cluster);
+        self.logging.apply_to(&mut config)?;
         let mount = &mut config.mount;
         mount.allow_other = self.allow_other.or(mount.allow_other);
         mount.transport = self.transport.or(mount.transport);
@@ -84,7 +84,7 @@ impl Mount {
         mount.permissions = self.permissions.or(mount.permissions);
         mount.deadline = self.deadline.or(mount.deadline);
         mount.read_only = mount.read_only.or(self.read_only.then_some(true));
-        self.options.over(mount)?;
+        self.options.apply_to(mount)?;
         let missing = |what: &str, advice: &str| {
             CliError::new(format!("no {what} is given"))
                 .todo(advice)

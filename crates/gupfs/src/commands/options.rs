@@ -1,4 +1,4 @@
-//! Mount options as mount(8) and /etc/fstab have them: `-o noatime,ro`.
+//! Mount options in the syntax of mount(8) and /etc/fstab: `-o noatime,ro`.
 
 use crate::config::{self, Atime};
 use crate::exit::{CliError, CliResult, Exit};
@@ -12,9 +12,9 @@ pub struct MountOptions {
     options: Vec<String>,
 }
 
-/// What the options say of one thing; later ones win.
+/// The effect of one option; a later option overrides an earlier one.
 enum Effect {
-    /// As it is anyway, or an affair of mount(8) alone.
+    /// Matches the default, or concerns only mount(8).
     None,
     ReadOnly(bool),
     Atime(Atime),
@@ -26,8 +26,11 @@ enum Effect {
 }
 
 impl MountOptions {
-    /// Lays the options over the configuration.
-    pub fn over(&self, mount: &mut config::Mount) -> CliResult<()> {
+    /// Sets in the configuration what the options give.
+    ///
+    /// # Errors
+    /// If gupfs has no such option.
+    pub fn apply_to(&self, mount: &mut config::Mount) -> CliResult<()> {
         let all = self.options.iter().flat_map(|options| options.split(','));
         for option in all.filter(|option| !option.is_empty()) {
             match effect(option)? {
@@ -64,11 +67,11 @@ fn effect(option: &str) -> CliResult<Effect> {
         "defaults" | "default_permissions" | "async" | "auto" | "noauto" | "nofail" | "_netdev" => {
             Effect::None
         }
-        // Comments for other programs, by convention.
+        // By convention, options for other programs.
         other if other.starts_with("x-") => Effect::None,
         other => {
             return Err(CliError::new(format!("there is no mount option '{other}'"))
-                .todo("`gupfs mount --help` lists those that there are")
+                .todo("`gupfs mount --help` lists all options")
                 .exit(Exit::Unusable));
         }
     })
@@ -78,16 +81,16 @@ fn effect(option: &str) -> CliResult<Effect> {
 mod tests {
     use super::*;
 
-    fn laid_over(options: &[&str]) -> CliResult<config::Mount> {
+    fn apply(options: &[&str]) -> CliResult<config::Mount> {
         let options = options.iter().map(|option| option.to_string()).collect();
         let mut mount = config::Mount::default();
-        MountOptions { options }.over(&mut mount)?;
+        MountOptions { options }.apply_to(&mut mount)?;
         Ok(mount)
     }
 
     #[test]
-    fn options_are_laid_over_the_configuration_and_the_last_one_wins() {
-        let mount = laid_over(&[
+    fn options_override_the_configuration_and_later_options_earlier_ones() {
+        let mount = apply(&[
             "rw,noatime,nodiratime",
             "ro,,strictatime,x-systemd.automount",
         ]);
@@ -101,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_there_is_not_is_named() {
-        let trouble = laid_over(&["ro,lazytime"]).unwrap_err().to_string();
-        assert!(trouble.contains("'lazytime'"), "{trouble}");
+    fn an_unknown_option_is_named() {
+        let error = apply(&["ro,lazytime"]).unwrap_err().to_string();
+        assert!(error.contains("'lazytime'"), "{error}");
     }
 }

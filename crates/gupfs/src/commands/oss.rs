@@ -60,8 +60,8 @@ impl Oss {
         config.cluster.listen = self.listen.or(config.cluster.listen);
         config.oss.advertise = self.advertise.or(config.oss.advertise);
         config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
-        self.tls.over(&mut config.cluster);
-        self.logging.over(&mut config)?;
+        self.tls.apply_to(&mut config.cluster);
+        self.logging.apply_to(&mut config)?;
         let dirs = match self.dirs.is_empty() {
             false => self.dirs,
             true => config.oss.targets.clone().unwrap_or_default(),

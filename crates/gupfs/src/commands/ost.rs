@@ -1,9 +1,9 @@
-//! `gupfs ost`: targets of a cluster.
+//! `gupfs ost`: adds targets to a cluster.
 
-use crate::cluster::{MDS_PORT, TlsFlags, identity, read_cluster_key, visit, with_port};
+use crate::cluster::{MDS_PORT, TlsFlags, identity, read_cluster_key, send_request, with_port};
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
-use crate::home::make_dir;
+use crate::store_dir::make_dir;
 use clap::{Args, Subcommand};
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
@@ -63,11 +63,11 @@ impl Add {
             self.tls.read()?,
         );
         let mds = with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT);
-        prepare(&self.dir)?;
+        prepare_dir(&self.dir)?;
         let ost = block_on(self.make(&identity, &mds, &platform))?;
         match self.json {
             true => println!("{}", serde_json::json!({ "ost": ost.0, "dir": self.dir })),
-            false => println!("'{}' is ost{ost} now.", self.dir.display()),
+            false => println!("'{}' is now ost{ost}.", self.dir.display()),
         }
         Ok(Exit::Fine)
     }
@@ -79,42 +79,46 @@ impl Add {
         platform: &Platform,
     ) -> CliResult<OstId> {
         let failed = |error: &(dyn std::error::Error + 'static)| {
-            CliError::new(format!("cannot make the target '{}'", self.dir.display())).because(error)
+            CliError::new(format!("cannot create the target '{}'", self.dir.display()))
+                .because(error)
         };
         let disk = Disk::real(&self.dir).map_err(|error| failed(&error))?;
-        // The number first: a target needs one, and a number without a target only leaves a gap.
+        // The number first, because the superblock contains it; a number without a target leaves only a gap.
         let incarnation = Incarnation(platform.random.u64());
-        // As an object server: only the role oss may register targets.
-        let question = ClusterRequest::RegisterTarget { incarnation };
-        let (answer, cluster) = visit(identity, mds, Role::Oss, question).await?;
-        let ClusterReplyBody::TargetRegistered { ost } = answer else {
+        // In the role of an object server: no other role may register targets.
+        let request = ClusterRequest::RegisterTarget { incarnation };
+        let (reply, cluster) = send_request(identity, mds, Role::Oss, request).await?;
+        let ClusterReplyBody::TargetRegistered { ost } = reply else {
             return Err(CliError::new(format!(
                 "'{mds}' sent an unexpected reply to the registration of the target"
             )));
         };
-        let whose = TargetId { cluster, ost };
-        Objects::init_as(&disk, platform, whose, incarnation)
+        let target_id = TargetId { cluster, ost };
+        Objects::init_as(&disk, platform, target_id, incarnation)
             .await
             .map_err(|error| failed(&error))?;
         Ok(ost)
     }
 }
 
-/// Makes `dir`, or checks that it is empty; nothing is written into another directory.
-fn prepare(dir: &Path) -> CliResult<()> {
+/// Creates `dir`, or checks that it is empty.
+///
+/// # Errors
+/// If it is not empty, or cannot be created or read.
+fn prepare_dir(dir: &Path) -> CliResult<()> {
     let failed = |error: &std::io::Error| {
         CliError::new(format!("cannot use '{}'", dir.display()))
             .because(error)
             .exit(Exit::Unusable)
     };
     if !dir.exists() {
-        return make_dir(dir).map_err(|trouble| trouble.exit(Exit::Unusable));
+        return make_dir(dir).map_err(|error| error.exit(Exit::Unusable));
     }
     let entries = std::fs::read_dir(dir).map_err(|error| failed(&error))?;
     for entry in entries.flatten() {
         if entry.file_name() != "lost+found" {
             return Err(CliError::new(format!(
-                "'{}' is not empty: '{}' is in it",
+                "'{}' is not empty: it contains '{}'",
                 dir.display(),
                 entry.file_name().to_string_lossy()
             ))

@@ -1,6 +1,6 @@
 //! `gupfs status`: shows the servers and mounts of a process, their work, and what they wait for.
 
-use crate::cluster::{TlsFlags, identity, read_key, visit};
+use crate::cluster::{TlsFlags, identity, read_key, send_request};
 use crate::control::{ControlRequest, ControlTarget};
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Terminal control: cursor home, clear the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-const EVERY: Duration = Duration::from_secs(1);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Show the state of servers and mounts: operations, waiting calls, damage
 #[derive(Args)]
@@ -49,16 +49,16 @@ impl Status {
         if let Some(address) = self.address() {
             return self.of_server(&address);
         }
-        let place = ControlTarget::find(self.path.as_deref())?;
+        let target = ControlTarget::find(self.path.as_deref())?;
         loop {
-            let answer: Result<StatusReply, CliError> = place.request(&ControlRequest::Status);
-            let answer = match answer {
-                Err(trouble) if trouble.exit == Exit::NotRunning => return self.offline(&place),
+            let reply: Result<StatusReply, CliError> = target.request(&ControlRequest::Status);
+            let reply = match reply {
+                Err(error) if error.exit == Exit::NotRunning => return self.offline(&target),
                 other => other?,
             };
             let text = match self.json {
-                true => format!("{}\n", answer.status),
-                false => answer.text,
+                true => format!("{}\n", reply.status),
+                false => reply.text,
             };
             if !self.watch {
                 print!("{text}");
@@ -66,7 +66,7 @@ impl Status {
             }
             let clear = if self.json { "" } else { CLEAR };
             print!("{clear}{text}");
-            std::thread::sleep(EVERY);
+            std::thread::sleep(REFRESH_INTERVAL);
         }
     }
 
@@ -86,13 +86,13 @@ impl Status {
             self.tls.read()?,
         );
         loop {
-            let (answer, _) = block_on(visit(
+            let (reply, _) = block_on(send_request(
                 &identity,
                 address,
                 Role::Visitor,
                 ClusterRequest::Status,
             ))?;
-            let ClusterReplyBody::Status { text, json } = answer else {
+            let ClusterReplyBody::Status { text, json } = reply else {
                 return Err(CliError::new(format!(
                     "'{address}' sent an unexpected reply to the status request"
                 )));
@@ -104,16 +104,16 @@ impl Status {
             }
             let clear = if self.json { "" } else { CLEAR };
             print!("{clear}{shown}");
-            std::thread::sleep(EVERY);
+            std::thread::sleep(REFRESH_INTERVAL);
         }
     }
 
-    fn offline(&self, place: &ControlTarget) -> CliResult<Exit> {
-        let Some(home) = place.home() else {
-            let answer: CliResult<StatusReply> = place.request(&ControlRequest::Status);
-            return answer.map(|_| Exit::Fine);
+    fn offline(&self, target: &ControlTarget) -> CliResult<Exit> {
+        let Some(store_dir) = target.store_dir() else {
+            let reply: CliResult<StatusReply> = target.request(&ControlRequest::Status);
+            return reply.map(|_| Exit::Fine);
         };
-        let offline = Offline::of(home, &home.read_marker()?);
+        let offline = Offline::of(store_dir, &store_dir.read_marker()?);
         match self.json {
             true => println!("{}", serde_json::json!(offline)),
             false => print!("{}", offline.text()),

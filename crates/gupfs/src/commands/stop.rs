@@ -2,7 +2,7 @@
 
 use crate::control::{ControlRequest, ControlTarget};
 use crate::exit::{CliError, CliResult, Exit};
-use crate::home::Lock;
+use crate::store_dir::Lock;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,12 +31,12 @@ pub struct Stop {
 
 impl Stop {
     pub fn run(self) -> CliResult<Exit> {
-        let place = ControlTarget::find(self.path.as_deref())?;
+        let target = ControlTarget::find(self.path.as_deref())?;
         // The reply comes when it is unmounted; the process exits after that.
-        let () = place.request(&ControlRequest::Stop { force: self.force })?;
-        let dir = place.name();
+        let () = target.request(&ControlRequest::Stop { force: self.force })?;
+        let dir = target.name();
         let mut left = Duration::from_secs(self.wait);
-        while !has_ended(&place)? {
+        while !has_ended(&target)? {
             if left.is_zero() {
                 return Err(CliError::new(format!(
                     "'{dir}' is unmounted, but its process has not ended after {} seconds",
@@ -53,12 +53,12 @@ impl Stop {
 }
 
 /// A store's process releases the lock last; a mount without a store has only its control socket.
-fn has_ended(place: &ControlTarget) -> CliResult<bool> {
-    match place.home() {
-        Some(home) => Ok(!Lock::is_taken(home)?),
+fn has_ended(target: &ControlTarget) -> CliResult<bool> {
+    match target.store_dir() {
+        Some(store_dir) => Ok(!Lock::is_taken(store_dir)?),
         None => {
-            let asked: CliResult<serde_json::Value> = place.request(&ControlRequest::Status);
-            Ok(asked.is_err_and(|trouble| trouble.exit == Exit::NotRunning))
+            let reply: CliResult<serde_json::Value> = target.request(&ControlRequest::Status);
+            Ok(reply.is_err_and(|error| error.exit == Exit::NotRunning))
         }
     }
 }

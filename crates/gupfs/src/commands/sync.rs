@@ -1,11 +1,10 @@
 //! `gupfs sync`: makes all acknowledged changes of the file system durable.
 
 use crate::amount::show_time;
-use crate::control::{ControlRequest, ControlTarget};
+use crate::control::{ControlRequest, ControlTarget, Synced};
 use crate::exit::{CliResult, Exit};
 use clap::Args;
 use gupfs_platform::Platform;
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,19 +26,12 @@ pub struct Sync {
     json: bool,
 }
 
-/// What was synced.
-#[derive(Serialize, Deserialize)]
-pub struct Synced {
-    /// Every change of metadata up to this one is durable.
-    pub change: u64,
-}
-
 impl Sync {
     pub fn run(self) -> CliResult<Exit> {
-        let place = ControlTarget::find(self.path.as_deref())?;
+        let target = ControlTarget::find(self.path.as_deref())?;
         let clock = Platform::real().clock;
         let begun = clock.boot();
-        let synced: Synced = place.request(&ControlRequest::Sync)?;
+        let synced: Synced = target.request(&ControlRequest::Sync)?;
         let took: Duration = clock.boot().since(begun);
         match self.json {
             true => println!(

@@ -15,14 +15,14 @@ use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The usual lifetime of a site's CA: when it expires, every host needs a new ca.pem.
-const CA_LIFE: Duration = DAY.saturating_mul(3650);
+/// The lifetime of a CA: when it expires, every host needs a new ca.pem.
+const CA_LIFETIME: Duration = DAY.saturating_mul(3650);
 
 /// The longest lifetime that browsers accept, and short enough that administrators renew it in time.
-const SERVER_LIFE: Duration = DAY.saturating_mul(825);
+const SERVER_LIFETIME: Duration = DAY.saturating_mul(825);
 
-/// Clocks of hosts may be this far behind when a certificate is new.
-const BACK: Duration = DAY;
+/// The clocks of hosts may be this far behind when a certificate is new.
+const CLOCK_TOLERANCE: Duration = DAY;
 
 /// The name in the certificate of all servers if none is given.
 const DEFAULT_NAME: &str = "gupfs.internal";
@@ -43,7 +43,7 @@ pub enum Tls {
 DIR/servers is for hosts that serve, DIR/hosts for those that only mount; each is then named with --tls or cluster.tls. DIR/ca.key \
 must stay here: it can sign certificates. Run again, the command renews the servers' certificate.
 
-Exit codes: 0 made · 1 it could not be made · 2 wrong name, or the directory holds something else")]
+Exit codes: 0 made · 1 it could not be made · 2 wrong name, or the directory contains something else")]
 pub struct Init {
     /// A directory that root alone can open; made if it does not exist
     dir: PathBuf,
@@ -66,9 +66,9 @@ impl Init {
         let made = self.make(now)?;
         let dir = self.dir.display();
         if made {
-            println!("'{dir}' holds a CA, and a certificate for all servers.");
+            println!("'{dir}' has a new CA and a certificate for all servers.");
         } else {
-            println!("'{dir}/servers' holds another certificate, by the CA that was there.");
+            println!("'{dir}/servers' has a new certificate, signed by the existing CA.");
         }
         println!(
             "Copy '{dir}/servers' to each server and '{dir}/hosts' to each host that only mounts, as /etc/gupfs/tls."
@@ -76,15 +76,15 @@ impl Init {
         Ok(Exit::Fine)
     }
 
-    /// Whether the CA was made too.
+    /// Returns whether it made a CA, too.
     fn make(&self, now: Duration) -> CliResult<bool> {
         let (ca_key, name_file) = (self.dir.join("ca.key"), self.dir.join("servers/name"));
-        let is_there = ca_key.exists();
-        let name = match is_there {
+        let ca_exists = ca_key.exists();
+        let name = match ca_exists {
             false => self.name.clone().unwrap_or_else(|| DEFAULT_NAME.into()),
             true => {
                 let known = fs::read_to_string(&name_file);
-                let known = known.map_err(|error| cannot("read", &name_file, &error))?;
+                let known = known.map_err(|error| path_error("read", &name_file, &error))?;
                 let known = known.trim().to_string();
                 if self.name.as_ref().is_some_and(|name| *name != known) {
                     return Err(CliError::new(format!(
@@ -103,10 +103,10 @@ impl Init {
                 .exit(Exit::Unusable)
         };
         let server = server(&name, now).map_err(failed)?;
-        let key = match is_there {
+        let key = match ca_exists {
             true => {
-                let pem =
-                    fs::read_to_string(&ca_key).map_err(|error| cannot("read", &ca_key, &error))?;
+                let pem = fs::read_to_string(&ca_key)
+                    .map_err(|error| path_error("read", &ca_key, &error))?;
                 KeyPair::from_pem(&pem).map_err(failed)?
             }
             false => {
@@ -115,7 +115,7 @@ impl Init {
             }
         };
         let ca = ca(&name, now).map_err(failed)?;
-        if !is_there {
+        if !ca_exists {
             let certificate = ca.self_signed(&key).map_err(failed)?.pem();
             for dir in ["servers", "hosts"] {
                 write(&self.dir.join(dir).join("ca.pem"), 0o644, &certificate)?;
@@ -138,25 +138,26 @@ impl Init {
         )?;
         write(&self.dir.join("servers/cert.pem"), 0o644, &certificate)?;
         // Last: if this file exists, all others do.
-        if !is_there {
+        if !ca_exists {
             write(&ca_key, 0o600, &ca_key_pem)?;
         }
-        Ok(!is_there)
+        Ok(!ca_exists)
     }
 
     fn prepare(&self) -> CliResult<()> {
-        let made = |dir: &Path, mode| {
+        let make_dir = |dir: &Path, mode| {
             let made = fs::DirBuilder::new().recursive(true).mode(mode).create(dir);
-            made.map_err(|error| cannot("make", dir, &error))
+            made.map_err(|error| path_error("make", dir, &error))
         };
-        made(&self.dir, 0o700)?;
-        let entries = fs::read_dir(&self.dir).map_err(|error| cannot("read", &self.dir, &error))?;
+        make_dir(&self.dir, 0o700)?;
+        let entries =
+            fs::read_dir(&self.dir).map_err(|error| path_error("read", &self.dir, &error))?;
         for entry in entries.flatten() {
             let name = entry.file_name();
-            // These are left by an interrupted run.
+            // An interrupted run leaves these.
             if name != "servers" && name != "hosts" {
                 return Err(CliError::new(format!(
-                    "'{}' holds something else: '{}'",
+                    "'{}' contains something else: '{}'",
                     self.dir.display(),
                     name.to_string_lossy()
                 ))
@@ -164,19 +165,19 @@ impl Init {
                 .exit(Exit::Unusable));
             }
         }
-        made(&self.dir.join("servers"), 0o755)?;
-        made(&self.dir.join("hosts"), 0o755)
+        make_dir(&self.dir.join("servers"), 0o755)?;
+        make_dir(&self.dir.join("hosts"), 0o755)
     }
 }
 
-/// The same at each call except for its dates: certificates name their issuer by it.
+/// The parameters of the CA. Apart from the dates they are the same at each call, because certificates name their issuer by them.
 fn ca(name: &str, now: Duration) -> Result<CertificateParams, rcgen::Error> {
     let mut ca = CertificateParams::new(Vec::new())?;
     ca.distinguished_name
         .push(DnType::CommonName, format!("CA of {name}"));
     ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    lives(&mut ca, now, CA_LIFE);
+    set_validity(&mut ca, now, CA_LIFETIME);
     Ok(ca)
 }
 
@@ -190,34 +191,34 @@ fn server(name: &str, now: Duration) -> Result<CertificateParams, rcgen::Error> 
         ExtendedKeyUsagePurpose::ServerAuth,
         ExtendedKeyUsagePurpose::ClientAuth,
     ];
-    lives(&mut server, now, SERVER_LIFE);
+    set_validity(&mut server, now, SERVER_LIFETIME);
     Ok(server)
 }
 
-fn lives(params: &mut CertificateParams, now: Duration, life: Duration) {
+fn set_validity(params: &mut CertificateParams, now: Duration, lifetime: Duration) {
     let epoch = date_time_ymd(1970, 1, 1);
-    params.not_before = epoch + now.saturating_sub(BACK);
-    params.not_after = epoch + now + life;
+    params.not_before = epoch + now.saturating_sub(CLOCK_TOLERANCE);
+    params.not_after = epoch + now + lifetime;
 }
 
 fn write(path: &Path, mode: u32, text: &str) -> CliResult<()> {
-    let aside = path.with_extension("new");
+    let temporary = path.with_extension("new");
     let write = || -> std::io::Result<()> {
-        let _ = fs::remove_file(&aside);
+        let _ = fs::remove_file(&temporary);
         let mut options = fs::OpenOptions::new();
         let mut file = options
             .write(true)
             .create_new(true)
             .mode(mode)
-            .open(&aside)?;
+            .open(&temporary)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&aside, path)
+        fs::rename(&temporary, path)
     };
-    write().map_err(|error| cannot("write", path, &error))
+    write().map_err(|error| path_error("write", path, &error))
 }
 
-fn cannot(op: &str, path: &Path, error: &std::io::Error) -> CliError {
+fn path_error(op: &str, path: &Path, error: &std::io::Error) -> CliError {
     CliError::new(format!("cannot {op} '{}'", path.display())).because(error)
 }
 
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_can_be_used_and_renewed_by_the_same_ca() {
+    fn certificates_can_be_used_and_renewed_by_the_same_ca() {
         let dir = tempfile::tempdir().unwrap();
         let site = dir.path().join("site");
         let now = Duration::from_secs(1_800_000_000);
@@ -247,7 +248,7 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600, "{secret}");
         }
         assert!(!site.join("hosts/key.pem").exists());
-        assert!(!init(&site, None).make(now + SERVER_LIFE).unwrap());
+        assert!(!init(&site, None).make(now + SERVER_LIFETIME).unwrap());
         assert_ne!(read("servers/cert.pem"), first);
         assert_eq!(
             (read("hosts/ca.pem"), read("servers/ca.pem")),
@@ -269,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_something_else_is_left_as_it_is() {
+    fn a_directory_with_something_else_is_not_changed() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("thesis.tex"), "x").unwrap();
-        let trouble = init(dir.path(), None).make(Duration::ZERO).unwrap_err();
+        let error = init(dir.path(), None).make(Duration::ZERO).unwrap_err();
         assert!(
-            trouble.to_string().contains("holds something else"),
-            "{trouble}"
+            error.to_string().contains("contains something else"),
+            "{error}"
         );
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }

@@ -6,8 +6,8 @@ use crate::cluster::TlsFlags;
 use crate::config::{Config, LogFormat, Transport};
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
-use crate::home::{Lock, LockedStore, StoreDir, StoreOptions, close_to_others, make_dir};
 use crate::node::{self, Node};
+use crate::store_dir::{Lock, LockedStore, StoreDir, StoreOptions, close_to_others, make_dir};
 use crate::{logging, mountpoint};
 use clap::Args;
 use gupfs_platform::Platform;
@@ -83,8 +83,11 @@ pub struct Logging {
 }
 
 impl Logging {
-    /// Lays the flags over the configuration.
-    pub fn over(&self, config: &mut Config) -> CliResult<()> {
+    /// Sets in the configuration what the flags give.
+    ///
+    /// # Errors
+    /// If the level is not a log filter.
+    pub fn apply_to(&self, config: &mut Config) -> CliResult<()> {
         if let Some(level) = &self.log_level
             && let Err(error) = level.parse::<tracing_subscriber::EnvFilter>()
         {
@@ -114,7 +117,7 @@ impl Up {
                 )
                 .exit(Exit::Unusable)
         })?;
-        let (entered, point) = enter(&self.dir, &point, &config, &platform)?;
+        let (store, point) = open_store(&self.dir, &point, &config, &platform)?;
         let settings = node::Settings {
             point,
             listen: config.cluster.listen.clone(),
@@ -124,9 +127,9 @@ impl Up {
         };
         let outcome = block_on(async {
             if settings.accept_loss {
-                salvage::before_start(&entered.home, &entered.marker, &platform).await?;
+                salvage::before_start(&store.dir, &store.marker, &platform).await?;
             }
-            let node = Node::start(entered, settings, &platform, began).await?;
+            let node = Node::start(store, settings, &platform, began).await?;
             match node {
                 Some(node) => node.serve_until_stopped().await,
                 None => Ok(()),
@@ -135,11 +138,11 @@ impl Up {
         outcome.map(|()| Exit::Fine)
     }
 
-    /// The file, with the flags laid over it.
+    /// The configuration file with the flags applied.
     fn configuration(&self) -> CliResult<Config> {
         let mut config = Config::read_or_default(self.config.as_deref())?;
-        self.tls.over(&mut config.cluster);
-        self.logging.over(&mut config)?;
+        self.tls.apply_to(&mut config.cluster);
+        self.logging.apply_to(&mut config)?;
         let Config {
             cluster,
             store,
@@ -155,19 +158,19 @@ impl Up {
         mount.allow_other = self.allow_other.or(mount.allow_other);
         mount.transport = self.transport.or(mount.transport);
         mount.read_only = mount.read_only.or(self.read_only.then_some(true));
-        self.options.over(mount)?;
+        self.options.apply_to(mount)?;
         metrics.listen = self.listen_metrics.or(metrics.listen);
         Ok(config)
     }
 }
 
-/// Refuses a store on a gupfs mount: its servers would wait for a file system that waits for them.
+/// Refuses a store on a gupfs mount: its servers and the file system would wait for each other.
 fn refuse_on_gupfs(dir: &Path) -> CliResult<()> {
     let whole =
-        std::path::absolute(dir).or_trouble(|| format!("cannot find '{}'", dir.display()))?;
+        std::path::absolute(dir).or_cli_error(|| format!("cannot find '{}'", dir.display()))?;
     match mountpoint::mount_containing(&whole)? {
         Some(mount) if mount.kind == mountpoint::FSTYPE => Err(CliError::new(format!(
-            "the store '{}' would lie on the gupfs mount '{}'",
+            "the store '{}' would be on the gupfs mount '{}'",
             dir.display(),
             mount.path.display()
         ))
@@ -177,7 +180,10 @@ fn refuse_on_gupfs(dir: &Path) -> CliResult<()> {
     }
 }
 
-/// Opens and locks the directory of a store that is not mounted by this process.
+/// Opens and locks a store directory, for a process without a mount.
+///
+/// # Errors
+/// If the directory cannot be a store, or is in use.
 pub fn open_store_dir(
     dir: &Path,
     osts: Option<u16>,
@@ -189,12 +195,12 @@ pub fn open_store_dir(
     if !dir.exists() {
         make_dir(dir)?;
     }
-    let home = StoreDir::at(dir)?;
-    let lock = Lock::take(&home)?;
-    home.enter(lock, &wish(osts, config), &platform.random)
+    let store_dir = StoreDir::at(dir)?;
+    let lock = Lock::take(&store_dir)?;
+    store_dir.open_or_initialise(lock, &store_options(osts, config), &platform.random)
 }
 
-fn wish(osts: Option<u16>, config: &Config) -> StoreOptions {
+fn store_options(osts: Option<u16>, config: &Config) -> StoreOptions {
     StoreOptions {
         osts,
         virtual_shards: VirtualShards(
@@ -206,24 +212,24 @@ fn wish(osts: Option<u16>, config: &Config) -> StoreOptions {
     }
 }
 
-/// The locked store, and the mount point, empty and absolute. Nothing is written before both are known to be usable.
-fn enter(
+/// Opens and locks the store, and checks the mount point. Writes nothing before both are known to be usable.
+fn open_store(
     dir: &Path,
     point: &Path,
     config: &Config,
     platform: &Platform,
 ) -> CliResult<(LockedStore, PathBuf)> {
     close_to_others();
-    let wish = wish(config.store.osts, config);
-    // Before the directory is made: a wrong mount point should leave nothing behind.
+    let store_options = store_options(config.store.osts, config);
+    // Before the directory is created: after an error with the mount point nothing must be left.
     refuse_on_gupfs(dir)?;
     if !dir.exists() {
         mountpoint::prepare(point, None)?;
         make_dir(dir)?;
     }
-    let home = StoreDir::at(dir)?;
-    let lock = Lock::take(&home)?;
-    let point = mountpoint::prepare(point, Some(&home))?;
-    let entered = home.enter(lock, &wish, &platform.random)?;
-    Ok((entered, point))
+    let store_dir = StoreDir::at(dir)?;
+    let lock = Lock::take(&store_dir)?;
+    let point = mountpoint::prepare(point, Some(&store_dir))?;
+    let store = store_dir.open_or_initialise(lock, &store_options, &platform.random)?;
+    Ok((store, point))
 }

@@ -1,15 +1,15 @@
-//! `gupfs verify`: do several mounts of a file system agree? Everything about it is in the room `verify`.
+//! `gupfs verify`: checks whether several mounts of a file system agree; the crate `verify` implements it.
 
-use super::itself;
+use super::own_executable;
 use crate::exit::{CliResult, Exit};
 use gupfs_verify::report::Verdict;
 
 pub use gupfs_verify::cli::Verify;
 
 pub fn run(verify: Verify) -> CliResult<Exit> {
-    // How its workers are started.
-    let itself = itself::command_line("verify")?;
-    Ok(match verify.run(itself) {
+    // It starts its workers with this.
+    let command_line = own_executable::command_line("verify")?;
+    Ok(match verify.run(command_line) {
         Verdict::Agreed => Exit::Fine,
         Verdict::Disagreed => Exit::Failed,
         Verdict::CouldNotRun => Exit::Unusable,

@@ -1,7 +1,7 @@
-//! `gupfs version`: this program, and what it reads and writes.
+//! `gupfs version`: the versions of the program and of its store format.
 
 use crate::exit::{CliResult, Exit};
-use crate::home;
+use crate::store_dir;
 use clap::Args;
 
 /// Show the version of the program and of the formats it knows
@@ -20,11 +20,15 @@ impl Version {
     pub fn run(self) -> CliResult<Exit> {
         let version = env!("CARGO_PKG_VERSION");
         if self.json {
-            let object = serde_json::json!({ "version": version, "store_format": home::VERSION });
+            let object =
+                serde_json::json!({ "version": version, "store_format": store_dir::VERSION });
             println!("{object}");
         } else {
             println!("gupfs {version}");
-            println!("store format: reads and writes version {}", home::VERSION);
+            println!(
+                "store format: reads and writes version {}",
+                store_dir::VERSION
+            );
         }
         Ok(Exit::Fine)
     }

@@ -1,10 +1,10 @@
-//! # config: what `gupfs up`, `mds`, `oss` and `mount` are told by a file
+//! # config: the configuration files of `gupfs up`, `mds`, `oss` and `mount`
 //!
-//! Owns   the keys, what they may be, messages that name file, line, key and the key that was probably meant.
-//! Never  decides what wins: flags are laid over it by the commands.
-//! Enter  at `Config::read`. Every key stands with its meaning in docs/gupfs.example.toml, which a test reads.
+//! Owns   the keys, their valid values, and error messages with file, line, key, and the key that was probably meant.
+//! Never  applies flags: the commands do, and flags take precedence.
+//! Enter  at `Config::read`. docs/gupfs.example.toml describes every key, and a test reads it.
 
-mod explain;
+mod parse_error;
 
 use crate::amount::{BusyPoll, Deadline, Size};
 use crate::exit::{CliError, CliResult, Exit};
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// All keys; what a file leaves out is None, and takes the default where it is used.
+/// All keys. A key that the file omits is None; its default is where the key is used.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -25,7 +25,7 @@ pub struct Config {
     pub metrics: Metrics,
 }
 
-/// How processes on several hosts find and trust each other.
+/// How the processes of a cluster find and authenticate each other.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cluster {
@@ -132,11 +132,16 @@ pub struct Metrics {
 }
 
 impl Config {
-    /// Without a file, everything is left to flags and defaults.
+    /// Reads a configuration file; without a path, no key is set.
+    ///
+    /// # Errors
+    /// As `read`.
     pub fn read_or_default(path: Option<&Path>) -> CliResult<Config> {
         path.map_or_else(|| Ok(Config::default()), Config::read)
     }
 
+    /// # Errors
+    /// If the file cannot be read, or a key or value is not valid.
     pub fn read(path: &Path) -> CliResult<Config> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             CliError::new(format!(
@@ -151,12 +156,12 @@ impl Config {
 
     fn parse(text: &str, path: &Path) -> CliResult<Config> {
         let config: Config =
-            toml::from_str(text).map_err(|error| explain::unreadable(text, path, &error))?;
+            toml::from_str(text).map_err(|error| parse_error::cli_error(text, path, &error))?;
         config.check(path)?;
         Ok(config)
     }
 
-    /// What types cannot say.
+    /// Checks what the types of the keys do not.
     fn check(&self, path: &Path) -> CliResult<()> {
         let wrong = |key: &str, what: String| {
             Err(CliError::new(format!("{}: {key}: {what}", path.display())).exit(Exit::Unusable))
@@ -164,7 +169,10 @@ impl Config {
         if let Some(level) = &self.log.level
             && let Err(error) = level.parse::<tracing_subscriber::EnvFilter>()
         {
-            return wrong("log.level", format!("'{level}' is no filter: {error}"));
+            return wrong(
+                "log.level",
+                format!("'{level}' is not a log filter: {error}"),
+            );
         }
         let positive = [
             ("store.osts", self.store.osts),
@@ -174,7 +182,7 @@ impl Config {
         ];
         for (key, value) in positive {
             if value == Some(0) {
-                return wrong(key, "0 is not possible: it must be 1 or more".into());
+                return wrong(key, "0 is not possible; it must be 1 or more".into());
             }
         }
         Ok(())
@@ -189,7 +197,7 @@ mod tests {
     fn check(text: &str, expected: Expect) {
         let shown = match Config::parse(text, Path::new("gupfs.conf")) {
             Ok(config) => format!("{config:?}"),
-            Err(trouble) => trouble.to_string(),
+            Err(error) => error.to_string(),
         };
         expected.assert_eq(&shown);
     }
@@ -208,19 +216,19 @@ mod tests {
             "[mount]\nallow_other = true\nreadahead = \"8MiB\"\n",
             expect![[r#"
                 gupfs.conf, line 3: there is no key 'readahead' in [mount].
-                  → 'read_ahead' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions."#]],
+                  → probably 'read_ahead' was meant; valid keys: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions."#]],
         );
         check(
             "[motn]\nallow_other = true\n",
             expect![[r#"
                 gupfs.conf, line 1: there is no section 'motn'.
-                  → 'mount' was probably meant; all sections here: cluster, store, oss, mount, threads, log, metrics."#]],
+                  → probably 'mount' was meant; valid sections: cluster, store, oss, mount, threads, log, metrics."#]],
         );
         check(
             "[metrics]\nzebra = 1\n",
             expect![[r#"
                 gupfs.conf, line 2: there is no key 'zebra' in [metrics].
-                  → all keys here: listen."#]],
+                  → valid keys: listen."#]],
         );
     }
 
@@ -235,13 +243,13 @@ mod tests {
         check(
             "[mount]\ndeadline = \"soon\"\n",
             expect![[
-                r#"gupfs.conf, line 2: deadline: 'soon' is no deadline; write a number and s, min or h, or none."#
+                r#"gupfs.conf, line 2: deadline: 'soon' is not a deadline; write a number and s, min or h, or none."#
             ]],
         );
         check(
             "[mount]\ndeadline = \"0s\"\n",
             expect![[
-                r#"gupfs.conf, line 2: deadline: '0s' is no deadline: nothing would be waited for; write none for no deadline."#
+                r#"gupfs.conf, line 2: deadline: '0s' is not a deadline: calls would not wait at all; write none for no deadline."#
             ]],
         );
         check(
@@ -256,12 +264,12 @@ mod tests {
         );
         check(
             "[store]\nosts = 0\n",
-            expect!["gupfs.conf: store.osts: 0 is not possible: it must be 1 or more."],
+            expect!["gupfs.conf: store.osts: 0 is not possible; it must be 1 or more."],
         );
     }
 
     #[test]
-    fn a_file_that_is_no_toml_is_named_with_its_line() {
+    fn a_syntax_error_is_reported_with_its_line() {
         check(
             "[store]\nosts == 4\n",
             expect![[r#"gupfs.conf, line 2: extra `=`, expected nothing."#]],
@@ -269,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configurations_of_the_services_are_read() {
+    fn the_configuration_files_of_the_services_are_valid() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cluster");
         for name in ["mds.toml", "oss.toml", "mount.toml"] {
             let config = Config::read(&dir.join(name)).unwrap();
@@ -278,11 +286,11 @@ mod tests {
     }
 
     #[test]
-    fn the_example_in_docs_is_read_and_mentions_every_key() {
+    fn the_example_configuration_is_valid_and_has_every_key() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gupfs.example.toml");
         let text = std::fs::read_to_string(&path).unwrap();
         Config::parse(&text, &path).unwrap();
-        // Commented values are examples too: with the comment signs gone the file must still be read.
+        // Values in comments are examples, too: without the comment signs the file must be valid.
         let uncommented: String = text
             .lines()
             .map(|line| line.strip_prefix("#: ").unwrap_or(line))

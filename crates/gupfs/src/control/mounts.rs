@@ -1,11 +1,11 @@
-//! Where the process of a mount without a store on this machine can be asked.
+//! The directories for the control sockets of mounts whose servers are on other hosts.
 
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The directories that may hold our mounts' control sockets, the one for new mounts first: /run/gupfs for root; below the
-/// user's own for others, and in /tmp where there is none, as in batch jobs.
+/// The directories that may hold control sockets of this user's mounts; new mounts use the first. For root it is /run/gupfs, for
+/// others a directory in XDG_RUNTIME_DIR, or in /tmp if that is not set, as in batch jobs.
 fn bases() -> Vec<PathBuf> {
     let user = rustix::process::geteuid();
     if user.is_root() {
@@ -16,7 +16,7 @@ fn bases() -> Vec<PathBuf> {
     own.into_iter().chain([in_tmp]).collect()
 }
 
-/// One name for each path: what separates its parts cannot occur in them otherwise.
+/// A file name for a path; different paths have different names.
 fn name_of(point: &Path) -> String {
     let point = point.to_string_lossy();
     point.replace('%', "%25").replace('/', "%2F")
@@ -25,26 +25,28 @@ fn name_of(point: &Path) -> String {
 /// The directory of a mount point's control socket.
 ///
 /// # Errors
-/// When another user could have created it.
+/// If another user could have created it.
 pub fn run_of_mount(point: &Path) -> CliResult<PathBuf> {
     let name = name_of(point);
     let bases = bases();
     let found = bases.iter().find(|base| base.join(&name).exists());
     let base = found.unwrap_or(&bases[0]);
     if base.symlink_metadata().is_ok() {
-        must_be_ours(base)?;
+        check_owner(base)?;
     }
     Ok(base.join(name))
 }
 
 /// # Errors
-/// When new mounts cannot have a control socket: before anything is mounted.
+/// If the directory cannot be created, or another user could have created it.
 pub fn make_base_of_mounts() -> CliResult<PathBuf> {
     let base = bases().remove(0);
     make(&base)?;
     Ok(base)
 }
 
+/// # Errors
+/// If the directory cannot be created, or another user could have created it.
 pub fn make_run_of_mount(point: &Path) -> CliResult<PathBuf> {
     let run = make_base_of_mounts()?.join(name_of(point));
     make(&run)?;
@@ -56,32 +58,35 @@ fn make(dir: &Path) -> CliResult<()> {
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .or_trouble(|| format!("cannot make the directory '{}'", dir.display()))?;
-    must_be_ours(dir)
+        .or_cli_error(|| format!("cannot make the directory '{}'", dir.display()))?;
+    check_owner(dir)
 }
 
-/// Whoever may write to the directory may put a socket of his own there, and is told what is meant for us: a name in /tmp is
-/// anybody's who comes first.
-fn must_be_ours(dir: &Path) -> CliResult<()> {
+/// Refuses a directory that another user owns or can write to: that user could put a socket there and receive this user's requests.
+/// In /tmp every user can create any name first.
+fn check_owner(dir: &Path) -> CliResult<()> {
     let at = dir.display();
     let found = dir
         .symlink_metadata()
-        .or_trouble(|| format!("cannot look at '{at}'"))?;
+        .or_cli_error(|| format!("cannot get the attributes of '{at}'"))?;
     let user = rustix::process::geteuid().as_raw();
     let why = if found.uid() != user {
         format!("it belongs to user {}", found.uid())
     } else if !found.is_dir() {
-        "it is no directory".into()
+        "it is not a directory".into()
     } else if found.mode() & 0o077 != 0 {
-        format!("others may use it (mode {:04o})", found.mode() & 0o7777)
+        format!(
+            "other users can access it (mode {:04o})",
+            found.mode() & 0o7777
+        )
     } else {
         return Ok(());
     };
     Err(CliError::new(format!(
-        "the control socket of a mount of yours cannot lie in '{at}': {why}"
+        "the control socket of this mount cannot be in '{at}': {why}"
     ))
     .todo(format!(
-        "set XDG_RUNTIME_DIR to a directory of your own (0700), or have '{at}' removed and try again"
+        "set XDG_RUNTIME_DIR to a directory of your own (0700), or ask the administrator to remove '{at}', and try again"
     ))
     .exit(Exit::Unusable))
 }
@@ -103,26 +108,31 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_another_may_write_to_is_not_believed() {
+    fn a_directory_that_another_user_can_write_to_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("own/deep");
         make(&own).unwrap();
         assert_eq!(std::fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
         make(&own).unwrap();
-        // Made before us, for everybody; a link to somewhere else; a file.
+        // Another user created it for everybody; a symbolic link.
         let open = dir.path().join("open");
         std::fs::create_dir(&open).unwrap();
         std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&own, &link).unwrap();
         let refused = |at: &Path| make(at).unwrap_err().to_string();
-        assert!(refused(&open).contains("others may use it"));
-        assert!(refused(&link).contains("it is no directory"));
+        assert!(refused(&open).contains("other users can access it"));
+        assert!(refused(&link).contains("it is not a directory"));
         if rustix::process::geteuid().is_root() {
             let other = dir.path().join("other");
             make(&other).unwrap();
             std::os::unix::fs::chown(&other, Some(54_321), None).unwrap();
             assert!(refused(&other).contains("it belongs to user 54321"));
+        } else {
+            gupfs_skips::skip(
+                gupfs_skips::Need::Root,
+                "only root can change the owner of a directory",
+            );
         }
     }
 }

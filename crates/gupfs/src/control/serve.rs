@@ -1,4 +1,4 @@
-//! The answering side.
+//! The server side of the control socket.
 
 use super::{ControlReply, ControlRequest, address};
 use crate::exit::{CliResult, OrCliError};
@@ -11,22 +11,22 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
-/// Longest question: a layout of the most components with its keys spelled out is below 4 KiB.
+/// Longest request: a layout with the most components and all keys is below 4 KiB.
 const REQUEST_MAX: u64 = 64 << 10;
 
-/// A connection that asks nothing for so long is closed: a command connects, asks, and leaves.
+/// The server closes a connection without a request for so long: a command connects, sends one request, and disconnects.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Connections at once; others wait in the kernel until one is closed. Only the owner of the directory gets this far, and a
-/// loop of commands of his must not take the descriptors that the process needs.
+/// Connections at a time; others wait in the kernel's queue. Only the owner of the directory can connect, but a loop of commands must
+/// not use up the descriptors that the process needs.
 pub const CONNECTIONS_MAX: usize = 8;
 
-/// What answers.
+/// Executes control requests.
 pub trait ControlHandler: Send + Sync + 'static {
-    fn handle(&self, ask: ControlRequest) -> impl Future<Output = ControlReply> + Send;
+    fn handle(&self, request: ControlRequest) -> impl Future<Output = ControlReply> + Send;
 }
 
-/// Ends the serving when dropped; the socket goes with it.
+/// A control socket; a drop closes and removes it.
 pub struct ControlServer {
     run: PathBuf,
     task: Task<()>,
@@ -42,26 +42,26 @@ impl Drop for ControlServer {
 pub fn serve<A: ControlHandler>(
     run: &Path,
     tasks: &Tasks,
-    answerer: Arc<A>,
+    handler: Arc<A>,
 ) -> CliResult<ControlServer> {
-    // We hold the store's lock, or the mount point: a socket that is there is a dead process's.
+    // This process holds the store's lock or the mount point: an existing socket belongs to a process that has died.
     let _ = std::fs::remove_file(run.join(super::SOCKET));
-    let (_dir, path) = address(run).or_trouble(|| format!("cannot open '{}'", run.display()))?;
+    let (_dir, path) = address(run).or_cli_error(|| format!("cannot open '{}'", run.display()))?;
     let listener = UnixListener::bind(&path)
-        .or_trouble(|| format!("cannot make the control socket in '{}'", run.display()))?;
+        .or_cli_error(|| format!("cannot make the control socket in '{}'", run.display()))?;
     let each = tasks.clone();
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let task = tasks.spawn("control", async move {
         loop {
-            let Ok(place) = places.clone().acquire_owned().await else {
+            let Ok(permit) = permits.clone().acquire_owned().await else {
                 return;
             };
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let answerer = answerer.clone();
+                    let handler = handler.clone();
                     each.spawn("control connection", async move {
-                        serve_connection(stream, answerer).await;
-                        drop(place);
+                        serve_connection(stream, handler).await;
+                        drop(permit);
                     });
                 }
                 Err(error) => {
@@ -77,8 +77,8 @@ pub fn serve<A: ControlHandler>(
     })
 }
 
-/// Questions of one connection, one after the other, until it closes.
-async fn serve_connection<A: ControlHandler>(stream: UnixStream, answerer: Arc<A>) {
+/// Executes the requests of one connection, one after the other, until it closes.
+async fn serve_connection<A: ControlHandler>(stream: UnixStream, handler: Arc<A>) {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     loop {
@@ -89,8 +89,10 @@ async fn serve_connection<A: ControlHandler>(stream: UnixStream, answerer: Arc<A
             _ => return,
         }
         let reply = match serde_json::from_slice(&line) {
-            Ok(ask) => answerer.handle(ask).await,
-            Err(error) => ControlReply::Bad(format!("this question is not understood: {error}")),
+            Ok(request) => handler.handle(request).await,
+            Err(error) => ControlReply::Bad(format!(
+                "this program does not understand the request: {error}"
+            )),
         };
         let Ok(mut text) = serde_json::to_vec(&reply) else {
             return;

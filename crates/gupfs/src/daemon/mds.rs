@@ -3,105 +3,110 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    BoundListener, KeyListFile, MDS_PORT, SurveyContext, identity, listen, read_cluster_key,
-    read_tls, survey, watch_revoked,
+    BoundListener, KeyListFile, MDS_PORT, SurveyContext,
+    disconnect_revoked_keys, identity, listen, read_cluster_key, read_tls, survey,
 };
 use crate::config::Config;
 use crate::control;
+use crate::events::print_event;
 use crate::exit::{CliError, CliResult};
-use crate::home::LockedStore;
 use crate::node::{
-    ClusterHandler, ControlService, DescriptorBudget, Parts, StopEvents, nothing_left_to_serve,
-    open_metadata, print_event, print_loss,
+    ClusterHandler, ControlService, Parts, StopEvents, print_loss, wait_for_store_failure,
 };
+use crate::store_dir::LockedStore;
+use crate::stores::{DescriptorBudget, open_metadata, refuse_lost_metadata};
 use gupfs_mds::{Mds, MetaHandler};
 use gupfs_platform::{BootTime, Disk, Platform};
 use gupfs_proto::VirtualShards;
 use gupfs_rpc::{AuthKey, Handlers, OssConnections, Role};
 use std::sync::Arc;
 
+/// The settings of `gupfs mds`.
 pub struct Settings {
     pub config: Config,
     pub accept_loss: bool,
     pub json: bool,
 }
 
-/// Serves until it is told to end.
+/// Serves until a stop event.
+///
+/// # Errors
+/// If the address cannot be bound, the metadata store cannot be opened or fails, or the server does not stop cleanly.
 pub async fn run(
-    entered: LockedStore,
+    store: LockedStore,
     settings: Settings,
     platform: &Platform,
     began: BootTime,
 ) -> CliResult<()> {
-    let (mut told, ask_stop) = StopEvents::listen()?;
+    let (mut stop_events, stop_sender) = StopEvents::listen()?;
     let config = &settings.config;
-    let key = read_cluster_key(Some(&entered.home.key()))?;
+    let key = read_cluster_key(Some(&store.dir.key()))?;
     let identity = identity(platform, key.map(AuthKey::from), read_tls(&config.cluster)?);
-    let usual = format!("127.0.0.1:{MDS_PORT}");
-    let address = config.cluster.listen.as_deref().unwrap_or(&usual);
-    let listening = listen(&identity, address).await?;
-    let name = entered.home.root().display().to_string();
-    let me = identity.local_identity(Role::Mds, &name);
-    let cluster = entered.marker.cluster();
-    let lines = OssConnections::new(&identity, me.clone(), cluster, "");
-    let surveying = SurveyContext {
+    let default = format!("127.0.0.1:{MDS_PORT}");
+    let address = config.cluster.listen.as_deref().unwrap_or(&default);
+    let listener = listen(&identity, address).await?;
+    let name = store.dir.root().display().to_string();
+    let local = identity.local_identity(Role::Mds, &name);
+    let cluster = store.marker.cluster();
+    let oss_connections = OssConnections::new(&identity, local.clone(), cluster, "");
+    let survey_context = SurveyContext {
         identity: &identity,
-        me: me.clone(),
+        local: local.clone(),
         cluster,
-        keys: Arc::new(KeyListFile::of(&entered.home)),
-        here: &[],
+        keys: Arc::new(KeyListFile::of(&store.dir)),
+        local_targets: &[],
         json: settings.json,
     };
-    let dial = lines.clone();
-    let (mds, listening) =
-        start(&entered, &settings, dial, (surveying, listening), platform).await?;
+    let dial = oss_connections.clone();
+    let survey_context = (survey_context, listener);
+    let (mds, listener) = start(&store, &settings, dial, survey_context, platform).await?;
     print_loss(&mds, settings.json);
-    entered.finish()?;
-    if entered.fresh {
-        let key = entered.home.key();
+    store.finish()?;
+    if store.fresh {
+        let key = store.dir.key();
         let text = format!(
-            "a new store; every object server needs the cluster's key '{}', and hosts that mount get keys of their own with `gupfs key client`",
+            "a new store; every object server needs the cluster key '{}', and each host that mounts needs a client key from `gupfs key client`",
             key.display()
         );
         print_event(settings.json, "made", &text);
     }
     let mut parts = Parts::new(name, cluster, platform, began);
-    parts.home = Some(entered.home.clone());
+    parts.store_dir = Some(store.dir.clone());
     parts.mds = Some(mds.clone());
-    parts.lines.push(lines);
+    parts.oss_connections.push(oss_connections);
     let parts = Arc::new(parts);
     let meta = MetaHandler::new(mds.clone(), config.cluster.root_squash.unwrap_or(true));
-    let hosts = Handlers::none()
+    let handlers = Handlers::none()
         .with_peer_handler(meta.clone())
         .with_service(ClusterHandler::new(&parts));
-    let keys = Arc::new(KeyListFile::of(&entered.home));
-    let revoking = watch_revoked(
+    let keys = Arc::new(KeyListFile::of(&store.dir));
+    let revocation = disconnect_revoked_keys(
         platform.clone(),
-        parts.callers(),
+        parts.connected_peers(),
         meta.clone(),
         keys.clone(),
     );
     let capacity = DescriptorBudget::of_this_process(0)?.capacity;
-    let server = listening.open(&identity, me, cluster, keys, (hosts, meta), capacity);
+    let server = listener.serve(&identity, local, cluster, keys, (handlers, meta), capacity);
     let ready = format!(
         "metadata served at {}, ready in {}; Ctrl-C to stop",
         server.address(),
         show_time(platform.clock.boot().since(began))
     );
     let _ = parts.server.set(server);
-    let _revoking = platform.tasks.spawn("revoked keys", revoking);
+    let _revocation = platform.tasks.spawn("revoked keys", revocation);
     // The control socket comes after the surveyed OSTs serve: an administrator who accepts a loss stops the daemon when
     // `gupfs status` answers.
     let early_stop = tokio::select! {
         biased;
-        why = told.wait() => Some(why),
+        why = stop_events.wait() => Some(why),
         () = mds.wait_for_surveyed() => None,
     };
-    let answers = Arc::new(ControlService {
+    let control_service = Arc::new(ControlService {
         parts: parts.clone(),
-        stop: ask_stop,
+        stop: stop_sender,
     });
-    let _control = control::serve(&entered.home.run(), &platform.tasks, answers)?;
+    let _control = control::serve(&store.dir.run(), &platform.tasks, control_service)?;
     let metrics = start_metrics(config, platform, &parts).await?;
     if early_stop.is_none() {
         print_event(settings.json, "ready", &ready);
@@ -109,15 +114,15 @@ pub async fn run(
     let until_stop = async {
         match early_stop {
             Some(why) => why,
-            None => told.wait().await,
+            None => stop_events.wait().await,
         }
     };
     let why = tokio::select! {
         why = until_stop => why,
-        trouble = nothing_left_to_serve(Some(&mds), None, &platform.clock) => {
-            tracing::error!(%trouble, "ending");
-            let _ = std::fs::remove_file(entered.home.pid());
-            return Err(trouble);
+        error = wait_for_store_failure(Some(&mds), None, &platform.clock) => {
+            tracing::error!(%error, "stopping this process");
+            let _ = std::fs::remove_file(store.dir.pid());
+            return Err(error);
         }
     };
     print_event(settings.json, "stopping", &why);
@@ -128,45 +133,45 @@ pub async fn run(
         server.stop();
     }
     let stopped = mds.stop().await;
-    let _ = std::fs::remove_file(entered.home.pid());
+    let _ = std::fs::remove_file(store.dir.pid());
     stopped.map_err(|error| {
         CliError::new("the metadata server did not stop cleanly")
             .because(&error)
-            .todo("the next start recovers; `gupfs check` looks for damage")
+            .todo("the next start recovers it; `gupfs check` looks for damage")
     })?;
-    print_event(settings.json, "stopped", "stopped; everything is kept");
+    print_event(settings.json, "stopped", "stopped; all data is kept");
     Ok(())
 }
 
 async fn start(
-    entered: &LockedStore,
+    store: &LockedStore,
     settings: &Settings,
-    lines: Arc<OssConnections>,
-    (surveying, mut listening): (SurveyContext<'_>, BoundListener),
+    oss_connections: Arc<OssConnections>,
+    (survey_context, mut listener): (SurveyContext<'_>, BoundListener),
     platform: &Platform,
 ) -> CliResult<(Arc<Mds>, BoundListener)> {
-    let dir = entered.home.mds();
+    let dir = store.dir.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
         CliError::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
     };
-    crate::node::refuse_lost_metadata(entered)?;
-    let share = DescriptorBudget::of_this_process(0)?;
+    refuse_lost_metadata(store)?;
+    let budget = DescriptorBudget::of_this_process(0)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-    let opened = open_metadata(&entered.home, &entered.marker, share, platform).await?;
-    let key = surveying.identity.cluster_key();
+    let opened = open_metadata(&store.dir, &store.marker, budget, platform).await?;
+    let key = survey_context.identity.cluster_key();
     let mut surveyed = Vec::new();
     if settings.accept_loss {
-        (surveyed, listening) = survey(listening, &opened.0, surveying, platform).await?;
+        (surveyed, listener) = survey(listener, &opened.0, survey_context, platform).await?;
     }
-    let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
+    let (cluster, incarnation) = (store.marker.cluster(), store.marker.metadata());
     let mut options =
         gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
-    options.shards = VirtualShards(entered.marker.virtual_shards);
+    options.shards = VirtualShards(store.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
-    options.dial = Some(lines);
+    options.dial = Some(oss_connections);
     options.surveyed = surveyed;
     options.key = key;
     options.keep_sessions = true;
     let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
-    Ok((mds, listening))
+    Ok((mds, listener))
 }

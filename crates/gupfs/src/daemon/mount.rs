@@ -1,15 +1,16 @@
-//! `gupfs mount`: the file system of servers elsewhere, on this host.
+//! `gupfs mount`: mounts the file system of remote servers.
 
 use super::start_metrics;
 use crate::amount::{Deadline, show_time};
 use crate::cluster::{MDS_PORT, identity, read_key, read_tls, with_port};
 use crate::config::Config;
 use crate::control::{self, make_base_of_mounts, make_run_of_mount};
+use crate::events::print_event;
 use crate::exit::{CliError, CliResult, Exit};
 use crate::metrics::Calls;
 use crate::node::{
     ActiveMount, ControlService, MountSettings, Parts, StopEvents, client_options, judge_kernel,
-    print_event, try_kernel,
+    try_kernel,
 };
 use gupfs_client::{Client, ClientCallbacks, Route, renew_after_reconnect};
 use gupfs_mount::CallDeadlines;
@@ -23,9 +24,10 @@ use std::time::Duration;
 /// How long a start waits for the metadata server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long an end waits until everything is told.
+/// How long the stop waits until the session has reported everything to the servers.
 const END_SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The settings of `gupfs mount`.
 pub struct Settings {
     pub mds: String,
     pub point: PathBuf,
@@ -33,11 +35,15 @@ pub struct Settings {
     pub json: bool,
 }
 
-/// Serves until it is told to end, or unmounted.
+/// Mounts, and serves until a stop event or an unmount.
+///
+/// # Errors
+/// If the metadata server cannot be reached or refuses this client, the file system cannot be mounted, or the session cannot report
+/// everything to the servers at its end.
 pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> CliResult<()> {
-    let (mut told, ask_stop) = StopEvents::listen()?;
+    let (mut stop_events, stop_sender) = StopEvents::listen()?;
     let config = &settings.config;
-    // Where it can be asked, before anything is mounted.
+    // Before the mount, because it can fail.
     make_base_of_mounts()?;
     let trial = try_kernel(&config.mount);
     let identity = identity(
@@ -46,91 +52,96 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         read_tls(&config.cluster)?,
     );
     let name = settings.point.display().to_string();
-    let me = identity.local_identity(Role::Client, &name);
-    let recalled = Arc::new(ClientCallbacks::default());
-    let line = ClientConnection::connect(identity.mds_connection_options(
+    let local = identity.local_identity(Role::Client, &name);
+    let callbacks = Arc::new(ClientCallbacks::default());
+    let mds_connection = ClientConnection::connect(identity.mds_connection_options(
         &with_port(&settings.mds, MDS_PORT),
-        &me,
-        Handlers::none().with_service(recalled.clone()),
+        &local,
+        Handlers::none().with_service(callbacks.clone()),
     ));
-    let met = tokio::select! {
-        met = line.wait_connected(CONNECT_TIMEOUT) => met,
-        why = told.wait() => {
+    let server = tokio::select! {
+        server = mds_connection.wait_connected(CONNECT_TIMEOUT) => server,
+        why = stop_events.wait() => {
             print_event(settings.json, "stopped", &why);
             return Ok(());
         }
     };
-    let to = line.status().address;
-    let met = met.map_err(|error| {
-        let trouble = CliError::new(format!("cannot reach the metadata server at '{to}'"));
+    let address = mds_connection.status().address;
+    let server = server.map_err(|error| {
+        let failed = CliError::new(format!("cannot reach the metadata server at '{address}'"));
         let exit = match error.is_permanent() {
             true => Exit::Unusable,
             false => Exit::NotRunning,
         };
-        trouble.because(&*error).exit(exit)
+        failed.because(&*error).exit(exit)
     })?;
-    let lines = OssConnections::new(&identity, me, met.cluster, &to);
+    let oss_connections = OssConnections::new(&identity, local, server.cluster, &address);
     let calls = Arc::new(Calls::default());
     let route = Route::with_map(
-        line.peer(),
+        mds_connection.peer(),
         Vec::new(),
-        line.peer(),
-        lines.clone(),
+        mds_connection.peer(),
+        oss_connections.clone(),
         platform.clock.clone(),
     );
     let mut options = client_options(&settings.point, &config.mount, calls.clone());
     options.shared = true;
     let client = tokio::select! {
         client = Client::connect_with_route(route, platform.clone(), options) => client,
-        why = told.wait() => {
+        why = stop_events.wait() => {
             print_event(settings.json, "stopped", &why);
             return Ok(());
         }
     };
     let client = client.map_err(|refusal: FsError| {
-        CliError::new(format!("the metadata server at '{to}' refused us")).because(&refusal)
+        CliError::new(format!(
+            "the metadata server at '{address}' refused this client"
+        ))
+        .because(&refusal)
     })?;
-    recalled.set_client(&client);
-    let greeting = platform
-        .tasks
-        .spawn("greet", renew_after_reconnect(line.clone(), client.clone()));
-    let mut parts = Parts::new(name, met.cluster, platform, began);
+    callbacks.set_client(&client);
+    let renewal = platform.tasks.spawn(
+        "renew after reconnect",
+        renew_after_reconnect(mds_connection.clone(), client.clone()),
+    );
+    let mut parts = Parts::new(name, server.cluster, platform, began);
     parts.client = Some(client.clone());
     parts.calls = calls;
-    parts.line = Some(line);
-    parts.lines.push(lines);
+    parts.mds_connection = Some(mds_connection);
+    parts.oss_connections.push(oss_connections);
     let parts = Arc::new(parts);
-    let wish = MountSettings {
-        source: to.clone(),
+    let mount_settings = MountSettings {
+        source: address.clone(),
         point: &settings.point,
         config: &config.mount,
         shared: true,
-        in_time: Some(CallDeadlines {
+        call_deadlines: Some(CallDeadlines {
             deadline: config.mount.deadline.unwrap_or(Deadline::DEFAULT).time(),
         }),
         json: settings.json,
     };
     let judgement = tokio::select! {
         judgement = judge_kernel(trial, platform) => judgement?,
-        why = told.wait() => {
+        why = stop_events.wait() => {
             print_event(settings.json, "stopping", &why);
-            greeting.stop();
+            renewal.stop();
             end_session(&settings, &parts, &client, platform).await?;
-            print_event(settings.json, "stopped", "stopped before anything was mounted");
+            print_event(settings.json, "stopped", "stopped before the file system was mounted");
             return Ok(());
         }
     };
-    let mut mounted = ActiveMount::start(wish, judgement, platform, &client, told).await?;
+    let mut mounted =
+        ActiveMount::start(mount_settings, judgement, platform, &client, stop_events).await?;
     let _ = parts.mount.set(mounted.mount().clone());
     let run = make_run_of_mount(mounted.mount().at())?;
-    let answers = Arc::new(ControlService {
+    let control_service = Arc::new(ControlService {
         parts: parts.clone(),
-        stop: ask_stop,
+        stop: stop_sender,
     });
-    let control = control::serve(&run, &platform.tasks, answers)?;
+    let control = control::serve(&run, &platform.tasks, control_service)?;
     let metrics = start_metrics(config, platform, &parts).await?;
     let ready = format!(
-        "{to} mounted at {}, ready in {}; Ctrl-C to stop",
+        "{address} mounted at {}, ready in {}; Ctrl-C to stop",
         mounted.mount().at().display(),
         show_time(platform.clock.boot().since(began))
     );
@@ -141,43 +152,45 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     if let Some(metrics) = metrics {
         metrics.stop();
     }
-    greeting.stop();
-    let parted = end_session(&settings, &parts, &client, platform).await;
+    renewal.stop();
+    let ended = end_session(&settings, &parts, &client, platform).await;
     drop(control);
     let _ = std::fs::remove_dir(&run);
-    parted?;
-    print_event(settings.json, "stopped", "stopped; everything is kept");
+    ended?;
+    print_event(settings.json, "stopped", "stopped; all data is kept");
     Ok(())
 }
 
-/// Tells the servers the last words of this session.
+/// Ends the session: it reports open files and releases its write leases.
 async fn end_session(
     settings: &Settings,
     parts: &Parts,
     client: &Arc<Client>,
     platform: &Platform,
 ) -> CliResult<()> {
-    let parted = tokio::select! {
-        parted = client.stop() => parted,
+    let ended = tokio::select! {
+        ended = client.stop() => ended,
         () = platform.clock.sleep(END_SESSION_TIMEOUT) => Err(FsError::TimedOut(unreachable_servers(parts))),
     };
-    parted.map_err(|refusal| {
-        CliError::new(format!("'{}' is unmounted, but not everything could be told to the servers", settings.point.display()))
+    ended.map_err(|refusal| {
+        CliError::new(format!("'{}' is unmounted, but the session could not report everything to the servers", settings.point.display()))
             .because(&refusal)
-            .todo("what fsync acknowledged is kept; sizes of files that were being written are recovered by the metadata server")
+            .todo("data that fsync acknowledged is kept; the metadata server recovers the sizes of files that were being written")
     })
 }
 
-/// Whom the last words were for, as far as is known who is away.
+/// The servers that the end of the session waits for.
 fn unreachable_servers(parts: &Parts) -> String {
-    let lines = parts.lines.iter().flat_map(|lines| lines.status());
-    let all = lines.chain(parts.line.iter().map(|line| line.status()));
-    let away = all.filter(|line| !line.connected || line.pending_requests > 0);
-    let away: Vec<String> = away
-        .map(|line| format!("{} at {}", line.peer_name, line.address))
+    let oss_connections = parts.oss_connections.iter();
+    let oss_connections = oss_connections.flat_map(|connections| connections.status());
+    let mds_connection = parts.mds_connection.iter();
+    let all = oss_connections.chain(mds_connection.map(|connection| connection.status()));
+    let unreachable = all.filter(|status| !status.connected || status.pending_requests > 0);
+    let unreachable: Vec<String> = unreachable
+        .map(|status| format!("{} at {}", status.peer_name, status.address))
         .collect();
-    match away.is_empty() {
-        true => "the last words to the servers".into(),
-        false => format!("the last words to {}", away.join(", ")),
+    match unreachable.is_empty() {
+        true => "the last reports to the servers".into(),
+        false => format!("the last reports to {}", unreachable.join(", ")),
     }
 }

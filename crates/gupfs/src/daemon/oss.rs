@@ -6,11 +6,10 @@ use crate::cluster::{
     MDS_PORT, OSS_PORT, host_number, identity, listen, read_cluster_key, read_tls, with_port,
 };
 use crate::config::Config;
+use crate::events::print_event;
 use crate::exit::{CliError, CliResult, Exit};
-use crate::node::{
-    ClusterHandler, DescriptorBudget, Parts, StopEvents, dir_and_subdirs, nothing_left_to_serve,
-    open_target, peek_target, print_event,
-};
+use crate::node::{ClusterHandler, Parts, StopEvents, wait_for_store_failure};
+use crate::stores::{DescriptorBudget, dir_and_subdirs, open_target, read_target_id};
 use gupfs_oss::{DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, run_reports};
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::{ClusterId, OstId};
@@ -25,51 +24,56 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often directories of targets are searched for new ones.
-const SEARCH_EVERY: Duration = Duration::from_secs(1);
+/// How often the directories are searched for new targets.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long an end waits until it is known that lives are over.
+/// How long the stop waits until the retired write verifiers are recorded.
 const VERIFIER_REPORT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How soon the metadata server is told again what it did not take.
+/// Pause before a report that the metadata server did not accept is sent again.
 const REPORT_RETRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// Descriptors are shared among so many targets at least: more may be added while it runs.
-const TARGETS_LEAST: usize = 16;
+/// The descriptor budget is for at least so many targets, because targets may be added while the server runs.
+const TARGETS_MIN: usize = 16;
 
-/// How long the metadata server may take to hear that this server ends.
+/// How long the report that this server stops may take.
 const STOP_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The settings of `gupfs oss`.
 pub struct Settings {
     pub config: Config,
-    /// Each a target, or a directory of targets.
+    /// Targets, or directories that contain targets.
     pub dirs: Vec<PathBuf>,
     pub json: bool,
 }
 
-/// Serves until it is told to end.
+/// Serves until a stop event.
+///
+/// # Errors
+/// If the address cannot be bound, the metadata server rejects this server for good, all OSTs fail, or an OST does not stop cleanly.
 pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> CliResult<()> {
-    let (mut told, ask_stop) = StopEvents::listen()?;
-    drop(ask_stop);
+    let (mut stop_events, stop_sender) = StopEvents::listen()?;
+    // An object server has no control socket.
+    drop(stop_sender);
     let config = &settings.config;
     let identity = identity(
         platform,
         read_cluster_key(config.cluster.key.as_deref())?.map(AuthKey::from),
         read_tls(&config.cluster)?,
     );
-    let usual = format!("127.0.0.1:{OSS_PORT}");
-    let address = config.cluster.listen.as_deref().unwrap_or(&usual);
-    let listening = listen(&identity, address).await?;
+    let default = format!("127.0.0.1:{OSS_PORT}");
+    let address = config.cluster.listen.as_deref().unwrap_or(&default);
+    let listener = listen(&identity, address).await?;
     let mds = config.cluster.mds.as_deref().unwrap_or("127.0.0.1");
     let name = settings.dirs[0].display().to_string();
-    let me = identity.local_identity(Role::Oss, &name);
-    let line = ClientConnection::connect(ClientConnectionOptions {
+    let local = identity.local_identity(Role::Oss, &name);
+    let mds_connection = ClientConnection::connect(ClientConnectionOptions {
         request_timeout: Some(Duration::from_secs(5)),
-        ..identity.mds_connection_options(&with_port(mds, MDS_PORT), &me, Handlers::none())
+        ..identity.mds_connection_options(&with_port(mds, MDS_PORT), &local, Handlers::none())
     });
     let cluster = tokio::select! {
-        cluster = wait_for_mds(&line, &settings) => cluster?,
-        why = told.wait() => {
+        cluster = wait_for_mds(&mds_connection, &settings) => cluster?,
+        why = stop_events.wait() => {
             print_event(settings.json, "stopped", &why);
             return Ok(());
         }
@@ -80,50 +84,57 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         dirs: settings.dirs.clone(),
         oss: oss.clone(),
         cluster,
-        share: DescriptorBudget::of_this_process(TARGETS_LEAST)?,
+        budget: DescriptorBudget::of_this_process(TARGETS_MIN)?,
         platform: platform.clone(),
         known: BTreeSet::new(),
-        complained: BTreeSet::new(),
+        reported: BTreeSet::new(),
     };
-    search.look().await;
+    search.add_new().await;
     let mut parts = Parts::new(name, cluster, platform, began);
     parts.oss = Some(oss.clone());
-    parts.line = Some(line.clone());
+    parts.mds_connection = Some(mds_connection.clone());
     let parts = Arc::new(parts);
     let advertised = match &config.oss.advertise {
         Some(address) => with_port(address, OSS_PORT),
-        None => reachable(&listening.address(), line.local_address()),
+        None => reachable_address(&listener.address(), mds_connection.local_address()),
     };
-    let (heard, mut is_heard) = watch::channel(false);
-    let lives = VerifierReporter::new(oss.clone(), line.peer());
-    let announced = OssReporter {
+    let (report_sent, mut first_report) = watch::channel(false);
+    let verifier_reporter = VerifierReporter::new(oss.clone(), mds_connection.peer());
+    let reporter = OssReporter {
         oss: oss.clone(),
         address: advertised.clone(),
-        mds: line.peer(),
-        verifiers: lives.clone(),
+        mds: mds_connection.peer(),
+        verifiers: verifier_reporter.clone(),
         platform: platform.clone(),
     };
-    let last_report = announced.clone();
-    let announcing = platform
+    let last_report = reporter.clone();
+    let reports = platform
         .tasks
-        .spawn("announce", run_reports(announced, heard));
-    // Before the metadata server has heard of these targets nobody knows whether they are who they were.
+        .spawn("reports", run_reports(reporter, report_sent));
+    // Requests come only after the metadata server has received a report and checked the identities of the targets.
     let why = tokio::select! {
-        _ = is_heard.wait_for(|heard| *heard) => None,
-        why = told.wait() => Some(why),
+        _ = first_report.wait_for(|sent| *sent) => None,
+        why = stop_events.wait() => Some(why),
     };
-    let hosts = Handlers::none()
+    let handlers = Handlers::none()
         .with_peer_handler(DataHandler::new(&oss, &platform.clock))
         .with_service(ClusterHandler::new(&parts));
     let why = match why {
         Some(why) => why,
         None => {
-            // A revoked key opens a connection here, and no more: the metadata server gives it no pass.
+            // A host with a revoked key can connect, but the metadata server issues no capabilities for it.
             let keys = Arc::new(AcceptAllClientKeys);
-            let (attend, capacity) = (Arc::new(NoObserver), search.share.capacity);
-            let server = listening.open(&identity, me, cluster, keys, (hosts, attend), capacity);
+            let (observer, capacity) = (Arc::new(NoObserver), search.budget.capacity);
+            let server = listener.serve(
+                &identity,
+                local,
+                cluster,
+                keys,
+                (handlers, observer),
+                capacity,
+            );
             let ready = format!(
-                "{} OSTs served at {}, told to others as {advertised}, ready in {}; Ctrl-C to stop",
+                "{} OSTs served at {}, advertised as {advertised}, ready in {}; Ctrl-C to stop",
                 oss.osts().len(),
                 server.address(),
                 show_time(platform.clock.boot().since(began))
@@ -132,12 +143,12 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
             let metrics = start_metrics(config, platform, &parts).await?;
             print_event(settings.json, "ready", &ready);
             let why = tokio::select! {
-                why = told.wait() => why,
+                why = stop_events.wait() => why,
                 () = search.run() => "the search for targets ended".into(),
-                trouble = nothing_left_to_serve(None, Some(&oss), &platform.clock) => {
-                    tracing::error!(%trouble, "ending");
-                    report_retired_verifiers(&oss, &lives, platform).await;
-                    return Err(trouble);
+                error = wait_for_store_failure(None, Some(&oss), &platform.clock) => {
+                    tracing::error!(%error, "stopping this process");
+                    report_retired_verifiers(&oss, &verifier_reporter, platform).await;
+                    return Err(error);
                 }
             };
             if let Some(metrics) = metrics {
@@ -147,148 +158,148 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         }
     };
     print_event(settings.json, "stopping", &why);
-    announcing.stop();
+    reports.stop();
     if let Some(server) = parts.server.get() {
         server.stop();
     }
-    let _ = announcing.await; // that it was stopped
+    let _ = reports.await; // stopped above
     if let Err(refusal) = oss.stop().await {
-        report_retired_verifiers(&oss, &lives, platform).await;
+        report_retired_verifiers(&oss, &verifier_reporter, platform).await;
         return Err(CliError::new("an OST did not stop cleanly")
             .because(&refusal)
-            .todo("the next start recovers"));
+            .todo("the next start recovers it"));
     }
-    // Without it the metadata server finds out by itself.
+    // Without this report the metadata server notices the end of the connection.
     tokio::select! {
         _ = last_report.report_stopped() => {}
         () = platform.clock.sleep(STOP_REPORT_TIMEOUT) => {}
     }
-    print_event(settings.json, "stopped", "stopped; everything is kept");
+    print_event(settings.json, "stopped", "stopped; all data is kept");
     Ok(())
 }
 
-/// Returns when it is known that the lives of targets whose disk failed are over: at the metadata server, and on their disks
-/// if these take it.
-async fn report_retired_verifiers(oss: &Oss, lives: &VerifierReporter, platform: &Platform) {
-    let told = async {
-        while let Err(refusal) = lives.report_changes().await {
-            tracing::warn!(%refusal, "the metadata server has not heard which lives of OSTs are over");
+/// Waits, up to a timeout, until the write verifiers of failed targets are recorded as retired: at the metadata server, and on the
+/// disks of the targets if these can still be written.
+async fn report_retired_verifiers(oss: &Oss, reporter: &VerifierReporter, platform: &Platform) {
+    let reported = async {
+        while let Err(refusal) = reporter.report_changes().await {
+            tracing::warn!(%refusal, "cannot report the retired write verifiers of OSTs to the metadata server");
             platform.clock.sleep(REPORT_RETRY_PAUSE).await;
         }
     };
     tokio::select! {
-        _ = async { tokio::join!(oss.wait_verifiers_retired(), told) } => {}
+        _ = async { tokio::join!(oss.wait_verifiers_retired(), reported) } => {}
         () = platform.clock.sleep(VERIFIER_REPORT_TIMEOUT) => {
-            tracing::error!("it may be unknown that lives of OSTs are over");
+            tracing::error!("the retired write verifiers of OSTs may not be recorded");
         }
     }
 }
 
-/// The cluster, told by its metadata server, which is waited for.
-async fn wait_for_mds(line: &ClientConnection, settings: &Settings) -> CliResult<ClusterId> {
-    let mut told = false;
+/// Waits for the metadata server; returns its cluster.
+async fn wait_for_mds(connection: &ClientConnection, settings: &Settings) -> CliResult<ClusterId> {
+    let mut printed = false;
     loop {
-        match line.wait_connected(Duration::from_secs(3)).await {
-            Ok(met) => return Ok(met.cluster),
+        match connection.wait_connected(Duration::from_secs(3)).await {
+            Ok(server) => return Ok(server.cluster),
             Err(error) if error.is_permanent() => {
                 return Err(CliError::new(format!(
-                    "the metadata server at '{}' does not take us",
-                    line.status().address
+                    "the metadata server at '{}' does not accept this object server",
+                    connection.status().address
                 ))
                 .because(&*error)
-                .todo("are --key and --tls those of this cluster?")
+                .todo("check that --key and --tls are those of this cluster")
                 .exit(Exit::Unusable));
             }
             Err(error) => {
-                if !told {
+                if !printed {
                     print_event(
                         settings.json,
                         "waiting",
                         &format!(
                             "the metadata server at {} cannot be reached ({error}); waiting for it",
-                            line.status().address
+                            connection.status().address
                         ),
                     );
                 }
-                told = true;
+                printed = true;
             }
         }
     }
 }
 
-/// An address that others can use: what we listen at, or, where that is every address of this host, the one from which the
-/// metadata server is reached.
-fn reachable(listening: &str, near: Option<String>) -> String {
+/// An address that other hosts can connect to: the listening address or, if that is the wildcard address, the local address of the
+/// connection to the metadata server.
+fn reachable_address(listening: &str, local: Option<String>) -> String {
     let (host, port) = listening.rsplit_once(':').unwrap_or((listening, ""));
-    let everywhere = host == "0.0.0.0" || host == "[::]";
-    match near.as_deref().and_then(|near| near.rsplit_once(':')) {
-        Some((near, _)) if everywhere => format!("{near}:{port}"),
+    let is_wildcard = host == "0.0.0.0" || host == "[::]";
+    match local.as_deref().and_then(|local| local.rsplit_once(':')) {
+        Some((local, _)) if is_wildcard => format!("{local}:{port}"),
         _ => listening.to_string(),
     }
 }
 
-/// Looks for targets in the directories that were named.
+/// Searches the directories of the command line for targets, and adds them to the object server.
 struct TargetSearch {
     dirs: Vec<PathBuf>,
     oss: Arc<Oss>,
     cluster: ClusterId,
-    share: DescriptorBudget,
+    budget: DescriptorBudget,
     platform: Platform,
-    /// Directories that are served.
+    /// Directories of served targets.
     known: BTreeSet<PathBuf>,
-    /// Those of which it was said that they are not.
-    complained: BTreeSet<PathBuf>,
+    /// Directories that an error was logged for.
+    reported: BTreeSet<PathBuf>,
 }
 
 impl TargetSearch {
     async fn run(&mut self) {
         loop {
-            self.platform.clock.sleep(SEARCH_EVERY).await;
-            self.look().await;
+            self.platform.clock.sleep(SEARCH_INTERVAL).await;
+            self.add_new().await;
         }
     }
 
-    async fn look(&mut self) {
+    async fn add_new(&mut self) {
         for dir in self.candidates() {
             if self.known.contains(&dir) {
                 continue;
             }
-            match self.try_one(&dir).await {
+            match self.add_target(&dir).await {
                 Ok(Some(ost)) => {
-                    tracing::info!(%ost, dir = %dir.display(), "an OST serves");
+                    tracing::info!(%ost, dir = %dir.display(), "an OST was added");
                     self.known.insert(dir);
                 }
                 Ok(None) => {}
                 Err(why) => {
-                    if self.complained.insert(dir) {
-                        tracing::error!(why, "a directory holds no OST that can be served");
+                    if self.reported.insert(dir) {
+                        tracing::error!(why, "cannot serve an OST");
                     }
                 }
             }
         }
     }
 
-    /// The directories named, and those right below them; of one that cannot be read, itself.
+    /// The directories of the command line and their subdirectories.
     fn candidates(&self) -> Vec<PathBuf> {
         let dirs = self.dirs.iter();
         dirs.flat_map(|dir| dir_and_subdirs(dir).unwrap_or_else(|_| vec![dir.clone()]))
             .collect()
     }
 
-    /// None for a directory that is no target.
-    async fn try_one(&self, dir: &Path) -> Result<Option<OstId>, String> {
+    /// Adds the target in a directory; None if the directory holds none.
+    async fn add_target(&self, dir: &Path) -> Result<Option<OstId>, String> {
         let at = |why: &dyn std::fmt::Display| format!("'{}': {why}", dir.display());
-        let Some(whose) = peek_target(dir).await? else {
+        let Some(target_id) = read_target_id(dir).await? else {
             return Ok(None);
         };
-        let TargetId { cluster, ost } = whose;
+        let TargetId { cluster, ost } = target_id;
         if cluster != self.cluster {
             return Err(at(&format!(
-                "it belongs to cluster {cluster}, not to {}",
+                "it belongs to cluster {cluster}, and the metadata server serves cluster {}",
                 self.cluster
             )));
         }
-        let target = match open_target(dir, whose, self.share, &self.platform).await {
+        let target = match open_target(dir, target_id, self.budget, &self.platform).await {
             Ok(objects) => ServedTarget::Serving(objects),
             Err(why) => {
                 let _ = self.oss.add(ost, ServedTarget::Down(why.clone()));
@@ -297,7 +308,7 @@ impl TargetSearch {
         };
         match self.oss.add(ost, target) {
             Ok(()) => Ok(Some(ost)),
-            Err(_) => Err(at(&format!("another directory is ost{ost} already"))),
+            Err(_) => Err(at(&format!("ost{ost} is served from another directory"))),
         }
     }
 }
@@ -307,10 +318,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_address_is_told_as_the_one_that_leads_to_the_metadata_server() {
-        let near = || Some("10.0.0.7:51234".to_string());
-        assert_eq!(reachable("0.0.0.0:7701", near()), "10.0.0.7:7701");
-        assert_eq!(reachable("192.168.1.1:7701", near()), "192.168.1.1:7701");
-        assert_eq!(reachable("0.0.0.0:7701", None), "0.0.0.0:7701");
+    fn a_wildcard_address_is_advertised_as_the_one_that_reaches_the_metadata_server() {
+        let local = || Some("10.0.0.7:51234".to_string());
+        assert_eq!(reachable_address("0.0.0.0:7701", local()), "10.0.0.7:7701");
+        assert_eq!(
+            reachable_address("192.168.1.1:7701", local()),
+            "192.168.1.1:7701"
+        );
+        assert_eq!(reachable_address("0.0.0.0:7701", None), "0.0.0.0:7701");
     }
 }

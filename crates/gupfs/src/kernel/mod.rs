@@ -1,12 +1,12 @@
-//! # kernel: does the running kernel do what gupfs counts on?
+//! # kernel: probes of the running kernel, and how to mount on it
 //!
-//! Owns   trying the contract's facts in a process of its own, and what follows from what it finds.
-//! Never  lets a try that hangs hold up more than its deadline; refuses a kernel for what could not be tried.
+//! Owns   testing the kernel facts (crate `contract`) in a separate process, and the decision that follows from the findings.
+//! Never  waits for a hanging probe past its deadline; refuses a kernel because of a fact that could not be tested.
 //! Enter  at `Trial::begin`, then `Trial::findings`; `judge` says whether to mount, and how.
 
-mod child;
+mod process;
 
-pub use child::{KernelFactsProcess, NAME};
+pub use process::{KernelFactsProcess, NAME};
 
 use crate::exit::{CliError, CliResult, Exit};
 use gupfs_contract::{CoherenceRule, ProbeOutcome, ProbeReport, RequirementLevel};
@@ -17,34 +17,36 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// All facts take less than a second; a machine under load has time.
+/// All probes take less than a second; a host under load may take longer.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// For a child that has answered to end.
+/// How long the child process may take to exit after its result.
 const GRACE: Duration = Duration::from_secs(1);
 const GRACE_STEPS: u32 = 100;
 
-/// Which facts to try.
+/// Which facts to test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FactSelection {
-    /// Those that decide whether something is mounted, and how.
+    /// The facts that decide whether and how to mount.
     Deciding,
     All,
 }
 
-/// Facts that are being tried by a second process of this program: mounts of its own, which may hang on a strange kernel,
-/// are none of ours. Dropped, it is told to end, and leaves no mount.
+/// A running probe: a second process of this program tests facts on its own mounts, so that a mount which hangs does not affect this
+/// process. A drop ends it and removes its mounts.
 pub struct Trial {
     child: Child,
-    /// Its mounts are below.
-    place: TempDir,
+    /// Its mounts are in this directory.
+    dir: TempDir,
 }
 
 impl Trial {
+    /// # Errors
+    /// If the process cannot be started.
     pub fn begin(which: FactSelection, transport: FuseTransport) -> std::io::Result<Trial> {
-        let place = tempfile::Builder::new().prefix("gupfs-kernel-").tempdir()?;
+        let dir = tempfile::Builder::new().prefix("gupfs-kernel-").tempdir()?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(NAME).arg(place.path());
+        command.arg(NAME).arg(dir.path());
         if which == FactSelection::All {
             command.arg("--all");
         }
@@ -56,17 +58,21 @@ impl Trial {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Trial { child, place })
+        Ok(Trial { child, dir })
     }
 
-    /// Waits for the end of it.
+    /// Waits for the findings.
     ///
     /// # Errors
-    /// Why nothing can be said.
+    /// Why there are none.
     pub fn findings(mut self) -> Result<Vec<ProbeReport>, String> {
-        let mut pipe = self.child.stdout.take().ok_or("it has no output")?;
+        let mut pipe = self
+            .child
+            .stdout
+            .take()
+            .ok_or("the process has no standard output")?;
         let (send, receive) = mpsc::channel();
-        // Nobody waits for this thread: a child that hangs on its own mount may keep the pipe open.
+        // Not joined: a child that hangs on its own mount may keep the pipe open.
         let reader = std::thread::Builder::new().name("kernel facts".into());
         let reading = reader.spawn(move || {
             let mut text = String::new();
@@ -76,32 +82,32 @@ impl Trial {
         reading.map_err(|error| error.to_string())?;
         let text = receive
             .recv_timeout(DEADLINE)
-            .map_err(|_| format!("it took longer than {} s", DEADLINE.as_secs()))?
+            .map_err(|_| format!("the probes took longer than {} s", DEADLINE.as_secs()))?
             .map_err(|error| error.to_string())?;
-        serde_json::from_str(&text).map_err(|_| "it ended without an answer".into())
+        serde_json::from_str(&text).map_err(|_| "the process ended without findings".into())
     }
 }
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // Told by this to end its mounts and itself; one that has answered is about to end anyway.
+        // The end of its standard input tells the process to remove its mounts and exit.
         drop(self.child.stdin.take());
-        if !self.ended() {
+        if !self.wait_for_end() {
             let _ = self.child.kill();
-            self.ended();
+            self.wait_for_end();
         }
-        let left = std::fs::read_dir(self.place.path());
-        for entry in left.into_iter().flatten().flatten() {
+        let mounts = std::fs::read_dir(self.dir.path());
+        for entry in mounts.into_iter().flatten().flatten() {
             if let Err(error) = gupfs_fuse::mountpoint::detach(&entry.path()) {
-                tracing::debug!(%error, path = %entry.path().display(), "a mount of a try stays");
+                tracing::debug!(%error, path = %entry.path().display(), "cannot remove a mount of a kernel probe");
             }
         }
     }
 }
 
 impl Trial {
-    /// Whether the child has ended, after a while.
-    fn ended(&mut self) -> bool {
+    /// Waits up to `GRACE` for the end of the process; returns whether it has ended.
+    fn wait_for_end(&mut self) -> bool {
         for _ in 0..GRACE_STEPS {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return true;
@@ -112,7 +118,7 @@ impl Trial {
     }
 }
 
-/// A rule's name, for people.
+/// The name of a rule, for messages.
 pub fn name_of(rule: CoherenceRule) -> &'static str {
     match rule {
         CoherenceRule::Features => "features",
@@ -126,15 +132,17 @@ pub fn name_of(rule: CoherenceRule) -> &'static str {
     }
 }
 
-/// How to mount, by what was found.
+/// How to mount on this kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Judgement {
-    /// Files may be read through the kernel's page cache.
+    /// Whether files may use the kernel's page cache.
     pub page_cache: bool,
 }
 
+/// Decides how to mount.
+///
 /// # Errors
-/// When the kernel does otherwise where every mount counts on it; the rule is named.
+/// If the kernel violates a fact that every mount requires; names the rule.
 pub fn judge(findings: &[ProbeReport]) -> CliResult<Judgement> {
     let mut judgement = Judgement { page_cache: true };
     for finding in findings {
@@ -142,20 +150,20 @@ pub fn judge(findings: &[ProbeReport]) -> CliResult<Judgement> {
             (ProbeOutcome::Differs(how), RequirementLevel::Required) => {
                 let release = rustix::system::uname();
                 return Err(CliError::new(format!(
-                    "this kernel (Linux {}) breaks the rule '{}' that every mount counts on: not so: {} ({how})",
+                    "this kernel (Linux {}) violates the rule '{}' that every mount requires: {}: {how}",
                     release.release().to_string_lossy(),
                     name_of(finding.rule),
                     finding.behaviour,
                 ))
-                .todo("start another kernel: files would be served that are not so")
-                .todo("`gupfs doctor` lists every rule and how this kernel keeps it")
+                .todo("use another kernel: on this one programs could read wrong data")
+                .todo("`gupfs doctor` lists every rule and whether this kernel obeys it")
                 .exit(Exit::Failed));
             }
             (ProbeOutcome::Differs(how), RequirementLevel::ForPageCache) => {
                 tracing::warn!(
                     fact = finding.behaviour,
                     how,
-                    "not so in this kernel: files are read past its page cache, more slowly"
+                    "this kernel violates a fact that the page cache requires: files use direct I/O, which is slower"
                 );
                 judgement.page_cache = false;
             }
@@ -166,7 +174,7 @@ pub fn judge(findings: &[ProbeReport]) -> CliResult<Judgement> {
                 tracing::warn!(
                     fact = finding.behaviour,
                     why,
-                    "what every mount counts on could not be tried in this kernel, and is believed"
+                    "a fact that every mount requires could not be tested on this kernel; assuming that it holds"
                 );
             }
             _ => {}
@@ -193,12 +201,12 @@ mod tests {
             )
         }));
         let judged = judge(&findings).map(|judgement| judgement.page_cache);
-        judged.map_err(|trouble| trouble.to_string())
+        judged.map_err(|error| error.to_string())
     }
 
     #[test]
-    fn a_rule_that_could_not_be_tried_refuses_nothing() {
-        let finding = |outcome| ProbeReport {
+    fn a_fact_that_could_not_be_tested_refuses_no_kernel() {
+        let finding = |verdict| ProbeReport {
             rule: CoherenceRule::Names,
             requirement: RequirementLevel::Required,
             behaviour: "names are names".into(),
@@ -210,18 +218,18 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_breaks_what_is_counted_on_is_refused_by_the_rules_name() {
+    fn a_kernel_that_violates_a_required_fact_is_refused_with_the_rules_name() {
         assert_eq!(judged(None), Ok(true));
         for quirk in [Quirk::PagesSurviveAttributes, Quirk::AttributesNeverAgain] {
             let refusal = judged(Some(quirk)).unwrap_err();
             assert!(refusal.contains("'features'"), "{quirk:?}: {refusal}");
         }
-        // We guard against it: a kernel that does otherwise is as good.
+        // gupfs works with both behaviours.
         assert_eq!(judged(Some(Quirk::LinkHasVersion)), Ok(true));
     }
 
     #[test]
-    fn where_pages_outlive_a_write_the_page_cache_is_not_used() {
+    fn a_kernel_whose_pages_survive_writes_gets_no_page_cache() {
         for quirk in [Quirk::PagesSurviveWrites, Quirk::PagesDropBefore] {
             assert_eq!(judged(Some(quirk)), Ok(false));
         }

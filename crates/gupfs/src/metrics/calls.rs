@@ -1,4 +1,4 @@
-//! How long the OSTs took for the client: told by the client call by call.
+//! The durations of the client's calls to OSTs.
 
 use super::MetricsText;
 use gupfs_client::{CalledServer, Observer, ServerCall};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// One row for each OST and kind of call that occurred. Rows are only ever added, so a call takes the lock shared.
+/// A row for each OST and kind of call that occurred. No row is removed, so a call needs only a read lock.
 #[derive(Default)]
 pub struct Calls {
     rows: RwLock<BTreeMap<(OstId, &'static str), Arc<Row>>>,
@@ -24,7 +24,7 @@ struct Row {
 
 impl Observer for Calls {
     fn call_finished(&self, call: &ServerCall, took: Duration, succeeded: bool) {
-        // The metadata server counts and times by itself.
+        // The metadata server measures its operations itself.
         let CalledServer::Ost(ost) = call.server else {
             return;
         };
@@ -37,11 +37,15 @@ impl Observer for Calls {
 }
 
 impl Calls {
-    fn row(&self, ost: OstId, what: &'static str) -> Arc<Row> {
-        if let Some(row) = self.rows.read().get(&(ost, what)) {
+    fn row(&self, ost: OstId, operation: &'static str) -> Arc<Row> {
+        if let Some(row) = self.rows.read().get(&(ost, operation)) {
             return row.clone();
         }
-        self.rows.write().entry((ost, what)).or_default().clone()
+        self.rows
+            .write()
+            .entry((ost, operation))
+            .or_default()
+            .clone()
     }
 
     pub fn write(&self, text: &mut MetricsText) {
@@ -49,11 +53,11 @@ impl Calls {
             .rows
             .read()
             .iter()
-            .map(|((ost, what), row)| (ost.to_string(), *what, row.clone()))
+            .map(|((ost, operation), row)| (ost.to_string(), *operation, row.clone()))
             .collect();
-        for (ost, what, row) in &rows {
-            let labels = [("ost", ost.as_str()), ("op", *what)];
-            let help = "Calls to an OST that it refused.";
+        for (ost, operation, row) in &rows {
+            let labels = [("ost", ost.as_str()), ("op", *operation)];
+            let help = "Calls that an OST refused.";
             text.counter(
                 "gupfs_ost_refusals_total",
                 help,
@@ -61,12 +65,12 @@ impl Calls {
                 row.refused.load(Relaxed),
             );
         }
-        for (ost, what, row) in &rows {
-            let labels = [("ost", ost.as_str()), ("op", *what)];
+        for (ost, operation, row) in &rows {
+            let labels = [("ost", ost.as_str()), ("op", *operation)];
             let seen = row.took.snapshot();
             text.histogram(
                 "gupfs_ost_call_seconds",
-                "How long an OST took to answer, as its client saw it.",
+                "Duration of calls to an OST, measured by the client.",
                 &labels,
                 seen.buckets.iter().map(|(bound, count)| {
                     (

@@ -1,7 +1,7 @@
-//! # metrics: what Prometheus may fetch
+//! # metrics: the metrics page for Prometheus
 //!
-//! Owns   the page `/metrics`, its text format, timings of calls between client and servers.
-//! Never  counts what a room counts itself, or asks a room for anything that waits.
+//! Owns   the page `/metrics`, its text format, the durations of calls between client and servers.
+//! Never  counts what another crate counts, or waits for a server.
 //! Enter  at `start`.
 
 mod calls;

@@ -1,7 +1,7 @@
-//! The page, over HTTP.
+//! The metrics page over HTTP.
 //!
-//! Whoever reaches the port may ask, so each connection has one question, few seconds for it, and one of few places: when they
-//! are taken, the oldest goes of the address that has the most (`gupfs_rpc::unauthenticated`).
+//! Every host that reaches the port can connect. Therefore a connection gets one request and a few seconds, and their number is limited;
+//! beyond the limit the server closes the oldest of the origin with the most (`gupfs_rpc::unauthenticated`).
 
 use super::MetricsText;
 use crate::exit::{CliResult, OrCliError};
@@ -22,32 +22,35 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// Connections at once: a few Prometheus servers and people ask now and then. Those on their way out come beside them.
+/// Connections at a time. Connections that are being closed come in addition.
 pub const CONNECTIONS: usize = 12;
 
-/// How long the head of a question may take.
-const HEAD: Duration = Duration::from_secs(2);
+/// How long the head of a request may take.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// And how long all of it, with the answer, over a slow line.
-const WHOLE: Duration = Duration::from_secs(10);
+/// How long request and response may take together.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After a connection could not be accepted.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Pause after an error of accept(2).
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Who has numbers to tell.
+/// Writes metrics.
 pub trait MetricsSource: Send + Sync + 'static {
     fn write(&self, text: &mut MetricsText) -> impl Future<Output = ()> + Send;
 }
 
-/// Serves until the returned task is stopped.
+/// Serves the page until the returned task is stopped.
+///
+/// # Errors
+/// If the address cannot be bound.
 pub async fn start<S: MetricsSource>(
     listen: SocketAddr,
     platform: &Platform,
     source: Arc<S>,
 ) -> CliResult<Task<()>> {
     let failed = || format!("cannot serve metrics at {listen}");
-    let listener = TcpListener::bind(listen).await.or_trouble(failed)?;
-    let address = listener.local_addr().or_trouble(failed)?;
+    let listener = TcpListener::bind(listen).await.or_cli_error(failed)?;
+    let address = listener.local_addr().or_cli_error(failed)?;
     let task = platform
         .tasks
         .spawn("metrics", accept(listener, platform.clone(), source));
@@ -60,58 +63,58 @@ async fn accept<S: MetricsSource>(listener: TcpListener, platform: Platform, sou
         all: CONNECTIONS,
         for_known: 0,
     };
-    let places = UnauthenticatedConnections::new(platform.clock.clone(), bounds);
+    let connections = UnauthenticatedConnections::new(platform.clock.clone(), bounds);
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
-                let leave = Arc::new(Notify::new());
-                let told = leave.clone();
+                let evicted = Arc::new(Notify::new());
+                let evict = evicted.clone();
                 let origin = Origin::of(&from.to_string());
-                let place = places.admit(origin, move || told.notify_one()).await;
+                let admitted = connections.admit(origin, move || evict.notify_one()).await;
                 let (clock, source) = (platform.clock.clone(), source.clone());
                 platform.tasks.spawn("metrics connection", async move {
                     tokio::select! {
                         biased;
-                        () = leave.notified() => {}
-                        () = clock.sleep(WHOLE) => {}
-                        () = converse(stream, source) => {}
+                        () = evicted.notified() => {}
+                        () = clock.sleep(REQUEST_TIMEOUT) => {}
+                        () = serve_connection(stream, source) => {}
                     }
-                    // The connection is closed before its place is another's.
-                    drop(place);
+                    // Only now, when the connection is closed, it no longer counts.
+                    drop(admitted);
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection for metrics could not be accepted");
-                platform.clock.sleep(AGAIN).await;
+                tracing::warn!(%error, "cannot accept a connection to the metrics page");
+                platform.clock.sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-async fn converse<S: MetricsSource>(stream: TcpStream, source: Arc<S>) {
-    let answering = service_fn(|question| {
+async fn serve_connection<S: MetricsSource>(stream: TcpStream, source: Arc<S>) {
+    let service = service_fn(|request| {
         let source = source.clone();
-        async move { Ok::<_, Infallible>(answer(&question, &*source).await) }
+        async move { Ok::<_, Infallible>(respond(&request, &*source).await) }
     });
     let serving = http1::Builder::new()
         .keep_alive(false)
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .serve_connection(TokioIo::new(stream), answering);
-    // Who asks badly, or leaves, is told so by the library.
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    // hyper has answered an invalid request; a client may also disconnect.
     if let Err(error) = serving.await {
-        tracing::debug!(%error, "a question for metrics was not answered");
+        tracing::debug!(%error, "a request for metrics failed");
     }
 }
 
-async fn answer(
-    question: &Request<Incoming>,
+async fn respond(
+    request: &Request<Incoming>,
     source: &impl MetricsSource,
 ) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
-    if question.uri().path() != "/metrics" {
+    if request.uri().path() != "/metrics" {
         *response.status_mut() = StatusCode::NOT_FOUND;
-    } else if ![Method::GET, Method::HEAD].contains(question.method()) {
+    } else if ![Method::GET, Method::HEAD].contains(request.method()) {
         *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     } else {
         let mut text = MetricsText::default();
@@ -138,16 +141,16 @@ mod tests {
         }
     }
 
-    async fn ask(at: SocketAddr, question: &str) -> String {
+    async fn fetch(at: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(at).await.unwrap();
-        stream.write_all(question.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        response
     }
 
     #[tokio::test]
-    async fn idle_connections_are_few_and_short_and_keep_nobody_out() {
+    async fn idle_connections_do_not_prevent_a_request_and_are_closed() {
         let platform = Platform::real();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
@@ -159,18 +162,18 @@ mod tests {
         for _ in 0..5 * CONNECTIONS {
             idle.push(TcpStream::connect(at).await.unwrap());
         }
-        // As the first of all that come, it goes on; the answer says that the connection is over with it.
-        let page = ask(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        // The connections of this origin are evicted in their order, and this one is the last. It is closed after the response.
+        let page = fetch(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
         assert!(page.starts_with("HTTP/1.1 200"), "{page}");
         assert!(page.contains("connection: close"), "{page}");
         assert!(page.contains("gupfs_test 7"), "{page}");
-        let other = ask(at, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let other = fetch(at, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
         assert!(other.starts_with("HTTP/1.1 404"), "{other}");
-        // Each of the others ends by itself.
+        // The server closes the others after the timeout.
         for mut stream in idle {
             let mut rest = Vec::new();
-            let ended = tokio::time::timeout(WHOLE * 3, stream.read_to_end(&mut rest));
-            let _ = ended.await.expect("an idle connection is ended");
+            let ended = tokio::time::timeout(REQUEST_TIMEOUT * 3, stream.read_to_end(&mut rest));
+            let _ = ended.await.expect("the server closes an idle connection");
         }
         serving.stop();
     }

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
-/// A page being written. Samples of one family stand together, in whatever order they are given.
+/// A page. It keeps the samples of one family together, in whatever order they are added.
 #[derive(Default)]
 pub struct MetricsText {
     families: Vec<Family>,
@@ -14,23 +14,23 @@ struct Family {
     lines: String,
 }
 
-/// What a sample is of: `[("op", "create")]`.
+/// The labels of a sample: `[("op", "create")]`.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
 impl MetricsText {
-    /// What only rises.
+    /// Adds a sample of a value that never decreases.
     pub fn counter(&mut self, name: &'static str, help: &str, labels: Labels<'_>, value: u64) {
         self.family(name, "counter", help)
             .sample("", labels, None, value);
     }
 
-    /// What rises and falls.
+    /// Adds a sample of a value that may decrease.
     pub fn gauge(&mut self, name: &'static str, help: &str, labels: Labels<'_>, value: u64) {
         self.family(name, "gauge", help)
             .sample("", labels, None, value);
     }
 
-    /// `buckets`: (upper bound, how many are in this bucket and no lower one), in ascending order; None is no bound.
+    /// `buckets`: (upper bound, count of this bucket alone), in ascending order; None is no bound.
     pub fn histogram(
         &mut self,
         name: &'static str,
@@ -112,7 +112,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_page_has_one_head_a_family_and_counts_that_add_up() {
+    fn a_page_has_one_header_for_each_family_and_cumulative_buckets() {
         let mut text = MetricsText::default();
         let help = "Operations done.";
         text.counter("gupfs_operations_total", help, &[("op", "mkdir")], 3);

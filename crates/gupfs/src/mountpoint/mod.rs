@@ -1,25 +1,29 @@
-//! # mountpoint: the directory on which the file system appears
+//! # mountpoint: the directory where the file system is mounted
 //!
-//! Owns   the decision whether a directory can be mounted on, the removal of a dead mount, who keeps a mount busy.
+//! Owns   the check whether a directory can be a mount point, the removal of a dead mount, the search for the processes that use a mount.
 //! Never  mounts.
 //! Enter  at `prepare`.
 
-mod holders;
+mod users;
 
-pub use holders::holders;
+pub use users::mount_users;
 
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
-use crate::home::{Lock, StoreDir};
+use crate::store_dir::{Lock, StoreDir};
 use gupfs_fuse::mountinfo::{self, MountEntry};
 use gupfs_fuse::mountpoint::detach;
 use std::path::{Path, PathBuf};
 
-/// What the kernel calls our mounts; `findmnt -t fuse.gupfs` lists them. Their source is the store's directory.
+/// The file system type of gupfs mounts; `findmnt -t fuse.gupfs` lists them. Their source is the store's directory or the metadata
+/// server's address.
 pub const FSTYPE: &str = "fuse.gupfs";
 
-/// The mount that a path lies on: the longest mount point that it begins with. The mount itself is not asked.
+/// The mount that contains a path: that with the longest mount point which the path begins with. Never waits for the mount itself.
+///
+/// # Errors
+/// If the list of mounts cannot be read.
 pub fn mount_containing(path: &Path) -> CliResult<Option<MountEntry>> {
-    let mounts = mountinfo::mounts().or_trouble(|| "cannot read the table of mounts".into())?;
+    let mounts = mountinfo::mounts().or_cli_error(|| "cannot read the list of mounts".into())?;
     Ok(mounts
         .into_iter()
         .enumerate()
@@ -28,38 +32,40 @@ pub fn mount_containing(path: &Path) -> CliResult<Option<MountEntry>> {
         .map(|(_, mount)| mount))
 }
 
-/// Sees to it that `point` is an empty directory that nothing is mounted on, and gives its absolute path. A mount of
-/// ours whose process is dead is taken away first. `home` is the store to be served, locked by the caller; None if
-/// it does not exist yet.
-pub fn prepare(point: &Path, home: Option<&StoreDir>) -> CliResult<PathBuf> {
+/// Removes a dead gupfs mount from `point`, checks that it is an empty directory without a mount, and returns its absolute path.
+/// `store_dir` is the store to be served, which the caller has locked; None if it does not exist yet.
+///
+/// # Errors
+/// If the directory cannot be a mount point, or the dead mount cannot be removed.
+pub fn prepare(point: &Path, store_dir: Option<&StoreDir>) -> CliResult<PathBuf> {
     let unusable = |what: String| CliError::new(what).exit(Exit::Unusable);
-    // Not canonicalize on the point itself: on a dead mount that fails. Its parent and name are what counts.
+    // `canonicalize` would fail on a dead mount; it is enough to resolve the parent directory.
     let point = absolute(point)?;
     let mounted =
-        mountinfo::mount_at(&point).or_trouble(|| "cannot read the table of mounts".into())?;
+        mountinfo::mount_at(&point).or_cli_error(|| "cannot read the list of mounts".into())?;
     if let Some(mount) = mounted {
-        remove_if_dead(&mount, home)?;
+        remove_if_dead(&mount, store_dir)?;
     }
-    let found = std::fs::metadata(&point).map_err(|error| {
+    let metadata = std::fs::metadata(&point).map_err(|error| {
         unusable(format!("cannot find the mount point '{}'", point.display()))
             .because(&error)
-            .todo(format!("make it: mkdir -p '{}'", point.display()))
+            .todo(format!("create it: mkdir -p '{}'", point.display()))
     })?;
-    if !found.is_dir() {
+    if !metadata.is_dir() {
         return Err(unusable(format!(
             "the mount point '{}' is not a directory",
             point.display()
         )));
     }
-    if let Some(home) = home {
-        refuse_nested(&point, home)?;
+    if let Some(store_dir) = store_dir {
+        refuse_nested(&point, store_dir)?;
     }
     let mut entries = std::fs::read_dir(&point).map_err(|error| {
         unusable(format!("cannot list the mount point '{}'", point.display())).because(&error)
     })?;
     if let Some(Ok(first)) = entries.next() {
         return Err(unusable(format!(
-            "the mount point '{}' is not empty: '{}' is in it, and a mount would hide it",
+            "the mount point '{}' is not empty: it contains '{}', which the mount would hide",
             point.display(),
             first.file_name().to_string_lossy()
         ))
@@ -69,26 +75,26 @@ pub fn prepare(point: &Path, home: Option<&StoreDir>) -> CliResult<PathBuf> {
 }
 
 fn absolute(point: &Path) -> CliResult<PathBuf> {
-    let found = || -> std::io::Result<PathBuf> {
+    let resolved = || -> std::io::Result<PathBuf> {
         let whole = std::path::absolute(point)?;
         match (whole.parent(), whole.file_name()) {
             (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
             _ => Ok(whole),
         }
     };
-    let place = found().map_err(|error| {
+    let path = resolved().map_err(|error| {
         CliError::new(format!("cannot find the mount point '{}'", point.display()))
             .because(&error)
             .exit(Exit::Unusable)
     })?;
-    // A symbolic link as mount point: what it points to counts. A dead mount cannot be asked, and is no link.
-    match std::fs::symlink_metadata(&place) {
-        Ok(found) if found.is_symlink() => Ok(place.canonicalize().unwrap_or(place)),
-        _ => Ok(place),
+    // A symbolic link stands for its target. The attributes of a dead mount cannot be read, and it is no symbolic link.
+    match std::fs::symlink_metadata(&path) {
+        Ok(metadata) if metadata.is_symlink() => Ok(path.canonicalize().unwrap_or(path)),
+        _ => Ok(path),
     }
 }
 
-fn remove_if_dead(mount: &MountEntry, home: Option<&StoreDir>) -> CliResult<()> {
+fn remove_if_dead(mount: &MountEntry, store_dir: Option<&StoreDir>) -> CliResult<()> {
     let point = mount.path.display();
     let in_use = |by: String| {
         CliError::new(format!("the mount point '{point}' is in use: {by}")).exit(Exit::Unusable)
@@ -102,36 +108,38 @@ fn remove_if_dead(mount: &MountEntry, home: Option<&StoreDir>) -> CliResult<()> 
             "unmount it (umount '{point}'), or give another directory"
         )));
     }
-    // Whether a mount of ours is alive shows in its store's lock. Asking the mount itself could wait for ever.
+    // The lock of its store shows whether the mount is served; a call on the mount itself could wait forever.
     let served = match StoreDir::at(Path::new(&mount.source)) {
-        Ok(its) if home.is_some_and(|home| home.root() == its.root()) => false,
-        Ok(its) => Lock::is_taken(&its)?,
+        Ok(source) if store_dir.is_some_and(|dir| dir.root() == source.root()) => false,
+        Ok(source) => Lock::is_taken(&source)?,
         Err(_) => false,
     };
     if served {
-        return Err(
-            in_use(format!("gupfs serves '{}' there", mount.source)).todo(format!(
-                "stop it with `gupfs stop '{}'`, or give another directory",
-                mount.source
-            )),
-        );
+        return Err(in_use(format!(
+            "it is the mount of the store '{}', which is being served",
+            mount.source
+        ))
+        .todo(format!(
+            "stop it with `gupfs stop '{}'`, or give another directory",
+            mount.source
+        )));
     }
-    tracing::warn!(point = %point, store = %mount.source, "a mount whose process is dead was left here; taking it away");
+    tracing::warn!(point = %point, store = %mount.source, "found a mount whose process is dead; removing it");
     detach(&mount.path).map_err(|error| {
-        CliError::new(format!("cannot take away the dead mount on '{point}'"))
+        CliError::new(format!("cannot remove the dead mount on '{point}'"))
             .because(&error)
             .todo(format!("as root: umount -l '{point}'"))
     })
 }
 
-fn refuse_nested(point: &Path, home: &StoreDir) -> CliResult<()> {
-    let root = home.root();
+fn refuse_nested(point: &Path, store_dir: &StoreDir) -> CliResult<()> {
+    let root = store_dir.root();
     let how = if point == root {
         "are the same directory"
     } else if point.starts_with(root) {
-        "lie in one another: the mount point is inside the store"
+        "are nested: the mount point is inside the store"
     } else if root.starts_with(point) {
-        "lie in one another: the store is inside the mount point"
+        "are nested: the store is inside the mount point"
     } else {
         return Ok(());
     };
@@ -140,6 +148,6 @@ fn refuse_nested(point: &Path, home: &StoreDir) -> CliResult<()> {
         root.display(),
         point.display()
     ))
-    .todo("give two directories beside each other")
+    .todo("give two directories of which none contains the other")
     .exit(Exit::Unusable))
 }

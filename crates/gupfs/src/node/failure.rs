@@ -1,4 +1,4 @@
-//! A process that has nothing left to serve ends, so that its service manager can start it again.
+//! Ends a process whose stores have failed, so that its service manager can start it again.
 
 use crate::exit::CliError;
 use gupfs_mds::Mds;
@@ -6,37 +6,37 @@ use gupfs_oss::Oss;
 use gupfs_platform::Clock;
 use std::time::Duration;
 
-/// A look costs a few locks, and clients wait meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often the stores are checked. A check takes a few locks, and clients wait until the process has started again.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long an end waits until it is written down that lives are over; a disk that does not answer would keep it for ever.
-const NOTES_WAIT: Duration = Duration::from_secs(5);
+/// How long the end waits until the OSTs have recorded that their write verifiers are retired. A disk that hangs must not delay it
+/// longer.
+const RETIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns when the metadata store failed, or all OSTs that served: what is on their disks is unknown until they are opened
-/// again.
-pub async fn nothing_left_to_serve(
+/// Returns an error when the metadata store or all serving OSTs have failed. Only a new start can find out what their disks contain.
+pub async fn wait_for_store_failure(
     mds: Option<&Mds>,
     oss: Option<&Oss>,
     clock: &Clock,
 ) -> CliError {
     loop {
         if let Some(why) = mds.and_then(Mds::failure) {
-            return ended("the metadata can be served no more", &why);
+            return failure("the metadata store has failed", &why);
         }
         if let Some(oss) = oss
             && let Some(why) = oss.failure()
         {
             tokio::select! {
                 () = oss.wait_verifiers_retired() => {}
-                () = clock.sleep(NOTES_WAIT) => {}
+                () = clock.sleep(RETIRE_TIMEOUT) => {}
             }
-            return ended("every OST that served has failed", &why);
+            return failure("all OSTs of this process have failed", &why);
         }
-        clock.sleep(LOOK_EVERY).await;
+        clock.sleep(CHECK_INTERVAL).await;
     }
 }
 
-fn ended(what: &str, why: &str) -> CliError {
-    CliError::new(format!("{what}: {why}; this process ends"))
-        .todo("look after the disk, then start it again: what fsync acknowledged is kept, and clients wait for a while")
+fn failure(what: &str, why: &str) -> CliError {
+    CliError::new(format!("{what}: {why}; this process stops"))
+        .todo("check the disk, then start the process again: all data that fsync acknowledged is kept, and clients wait for their servers for a while")
 }

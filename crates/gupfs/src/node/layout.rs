@@ -1,34 +1,34 @@
-//! Where the bytes of one file lie, or how those of new files will.
+//! The layout of a file, or the default layout of a directory, as `gupfs layout` shows it.
 
 use crate::amount::show_size;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::layout::DefaultLayout;
 use serde::{Deserialize, Serialize};
 
-/// The answer to `gupfs layout get`.
+/// The reply to `gupfs layout get`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayoutView {
     Directory {
-        /// How files to be made here are laid out.
+        /// The default layout of new files.
         rule: DefaultLayout,
-        /// Said by a directory above, or by the default.
+        /// Whether it comes from a parent directory or is the default.
         inherited: bool,
     },
     File {
         size: u64,
-        /// So many bytes live in the inode record.
+        /// Number of bytes in the inode record.
         inline: Option<u64>,
         components: Vec<ComponentView>,
     },
-    /// A link, device, fifo or socket has no bytes.
+    /// A symbolic link, device, FIFO or socket.
     Other,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ComponentView {
     pub from: u64,
-    /// None: to the end of the file, wherever that is.
+    /// None: the component has no end.
     pub to: Option<u64>,
     pub unit: u64,
     pub objects: Vec<ObjectView>,
@@ -44,17 +44,17 @@ pub struct ObjectView {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoredObject {
-    /// Never made: its bytes are zeros.
+    /// Never created: its bytes read as zeros.
     Hole,
     There(ObjectStat),
-    /// It should be there and is not.
+    /// The inode says that the object exists, and the OST has none.
     Missing,
-    /// The OST could not say.
+    /// The OST did not reply.
     Unknown(String),
 }
 
 impl LayoutView {
-    /// For people.
+    /// The text for users.
     pub fn text(&self) -> String {
         match self {
             LayoutView::Directory { rule, inherited } => rule_text(rule, *inherited),
@@ -64,7 +64,7 @@ impl LayoutView {
                 components,
             } => file_text(*size, *inline, components),
             LayoutView::Other => {
-                "This is neither a file nor a directory: it has no bytes.\n".into()
+                "This is neither a file nor a directory, so it has no layout.\n".into()
             }
         }
     }
@@ -72,9 +72,9 @@ impl LayoutView {
 
 fn rule_text(rule: &DefaultLayout, inherited: bool) -> String {
     let mut text = String::from(if inherited {
-        "New files here, as said above this directory or by default:\n"
+        "Default layout, inherited:\n"
     } else {
-        "New files here, as said for this directory:\n"
+        "Default layout, set for this directory:\n"
     });
     let mut from = 0;
     for component in &rule.components {
@@ -85,7 +85,7 @@ fn rule_text(rule: &DefaultLayout, inherited: bool) -> String {
         };
         let first = component
             .first
-            .map(|ost| format!(", beginning with ost{ost}"))
+            .map(|ost| format!(", first on ost{ost}"))
             .unwrap_or_default();
         let end = end(Some(component.to.0).filter(|to| *to != u64::MAX));
         text += &format!(
@@ -101,9 +101,9 @@ fn rule_text(rule: &DefaultLayout, inherited: bool) -> String {
 fn file_text(size: u64, inline: Option<u64>, components: &[ComponentView]) -> String {
     let mut text = format!("Size {size} ({}).\n", show_size(size));
     if let Some(bytes) = inline {
-        text += &format!("Its {bytes} bytes live in the inode record.\n");
+        text += &format!("Its {bytes} bytes are in the inode record.\n");
     } else if components.is_empty() {
-        text += "It has no objects: nothing was written yet.\n";
+        text += "It has no objects: nothing has been written yet.\n";
     }
     for component in components {
         text += &format!(
@@ -114,13 +114,13 @@ fn file_text(size: u64, inline: Option<u64>, components: &[ComponentView]) -> St
         );
         for view in &component.objects {
             let state = match &view.state {
-                StoredObject::Hole => "not made: a hole".into(),
+                StoredObject::Hole => "not created: a hole".into(),
                 StoredObject::There(stat) => format!(
                     "{} ({} on disk)",
                     show_size(stat.size),
                     show_size(stat.blocks * 512)
                 ),
-                StoredObject::Missing => "MISSING: it was made, and is not there".into(),
+                StoredObject::Missing => "MISSING: the inode says that it exists".into(),
                 StoredObject::Unknown(why) => format!("unknown: {why}"),
             };
             text += &format!("  ost{:<4} {:<24} {state}\n", view.ost, view.object);
@@ -139,13 +139,13 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn the_default_rule_reads_as_a_sentence() {
+    fn the_default_layout_is_shown_by_component() {
         let view = LayoutView::Directory {
             rule: DefaultLayout::default(),
             inherited: true,
         };
         expect![[r#"
-            New files here, as said above this directory or by default:
+            Default layout, inherited:
                      0 B … 4.00 MiB   on one OST, in units of 1.00 MiB
                 4.00 MiB … end        on 4 OSTs, in units of 1.00 MiB
         "#]]
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_files_objects_are_listed_with_what_is_there() {
+    fn the_objects_of_a_file_are_shown_with_their_state() {
         let object = |ost, object: &str, state| ObjectView {
             ost,
             object: object.into(),
@@ -185,8 +185,8 @@ mod tests {
             Size 5242880 (5.00 MiB).
             0 B … end, in units of 1.00 MiB
               ost0    abc.1.0                  3.00 MiB (3.00 MiB on disk)
-              ost1    abc.1.1                  MISSING: it was made, and is not there
-              ost2    abc.1.2                  not made: a hole
+              ost1    abc.1.1                  MISSING: the inode says that it exists
+              ost2    abc.1.2                  not created: a hole
         "#]]
         .assert_eq(&view.text());
     }

@@ -1,44 +1,45 @@
-//! # node: roles in one process
+//! # node: servers, client and mount in one process
 //!
-//! Owns   the order in which stores, servers, client and mount are started and stopped; what ends the process.
+//! Owns   the order in which stores, servers, client and mount are started and stopped; the events that end the process.
 //! Never  takes part in an operation.
-//! Enter  at `Node::start`, then `Node::serve_until_told`, for all roles with a store's directory; `daemon` composes single ones
-//!        from the same parts.
+//! Enter  at `Node::start`, then `Node::serve_until_stopped`, for all roles in one process; `daemon` composes processes with a single
+//!        role from the same parts.
 
-mod answers;
 mod cluster_handler;
-mod descriptors;
+mod control_service;
 mod failure;
-mod guard;
 mod layout;
-mod metadata;
+mod metrics_source;
 mod mounted;
-mod numbers;
 mod parts;
 mod roles;
 mod status;
-mod told;
+mod stop_events;
 mod unmount;
+mod watchdog;
 
-pub use answers::ControlService;
 pub use cluster_handler::ClusterHandler;
-pub use descriptors::DescriptorBudget;
-pub use failure::nothing_left_to_serve;
+pub use control_service::ControlService;
+pub use failure::wait_for_store_failure;
 pub use layout::LayoutView;
-pub use metadata::open_metadata;
 pub use mounted::{ActiveMount, MountSettings, judge_kernel, try_kernel};
 pub use parts::Parts;
-pub use roles::{client_options, dir_and_subdirs, open_target, peek_target, refuse_lost_metadata};
+pub use roles::client_options;
 pub use status::{Offline, StatusReply};
-pub use told::{StopEvents, StopRequest};
+pub use stop_events::{StopEvents, StopRequest};
+pub use watchdog::WATCHDOG_COMMAND;
 
 use crate::amount::show_time;
-use crate::cluster::{BoundListener, KeyListFile, identity, listen, read_tls, watch_revoked};
+use crate::cluster::{
+    BoundListener, KeyListFile, disconnect_revoked_keys, identity, listen, read_tls,
+};
 use crate::config::Config;
 use crate::control::{self, ControlServer};
+use crate::events::print_event;
 use crate::exit::{CliError, CliResult};
-use crate::home::LockedStore;
 use crate::metrics::{self, Calls};
+use crate::store_dir::LockedStore;
+use crate::stores::DescriptorBudget;
 use gupfs_mds::{Mds, MetaHandler};
 use gupfs_platform::{BootTime, Platform, Task};
 use gupfs_rpc::{AuthKey, Capacity, Handlers, ProcessIdentity, Role};
@@ -46,20 +47,20 @@ use roles::Roles;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the command line and the configuration say together.
+/// The settings of `gupfs up`, from the command line and the configuration.
 pub struct Settings {
     pub point: PathBuf,
     pub config: Config,
-    /// Others may mount it too, from this address.
+    /// The address at which other hosts can mount the file system; None: they cannot.
     pub listen: Option<String>,
     pub accept_loss: bool,
-    /// Events as JSON lines instead of sentences.
+    /// Print events as JSON objects instead of sentences.
     pub json: bool,
 }
 
 /// A process that serves a store and mounts it.
 pub struct Node {
-    entered: LockedStore,
+    store: LockedStore,
     json: bool,
     platform: Platform,
     roles: Arc<Roles>,
@@ -70,46 +71,50 @@ pub struct Node {
 }
 
 impl Node {
-    /// `began` is when the command was given: the ready line tells how long it took. None if a signal ended it before it was mounted.
+    /// `began` is the start of the command: the event `ready` tells how long it took. None if a signal ended the process before the
+    /// mount.
+    ///
+    /// # Errors
+    /// If a store cannot be opened, the kernel is refused, the file system cannot be mounted, or an address cannot be bound.
     pub async fn start(
-        mut entered: LockedStore,
+        mut store: LockedStore,
         settings: Settings,
         platform: &Platform,
         began: BootTime,
     ) -> CliResult<Option<Node>> {
-        // Before anything is started: a signal from here on ends us cleanly.
-        let (mut told, ask_stop) = StopEvents::listen()?;
+        // First, so that a signal from now on leads to an orderly stop.
+        let (mut stop_events, stop_sender) = StopEvents::listen()?;
         let trial = try_kernel(&settings.config.mount);
         let calls = Arc::new(Calls::default());
-        let door = ReservedAddress::take(&entered, &settings, platform).await?;
-        let (roles, door) =
-            Roles::start(&mut entered, &settings, platform, calls.clone(), door).await?;
+        let reserved = ReservedAddress::bind(&store, &settings, platform).await?;
+        let (roles, reserved) =
+            Roles::start(&mut store, &settings, platform, calls.clone(), reserved).await?;
         print_loss(&roles.mds, settings.json);
         let roles = Arc::new(roles);
         let mut parts = Parts::new(
-            entered.home.root().display().to_string(),
-            entered.marker.cluster(),
+            store.dir.root().display().to_string(),
+            store.marker.cluster(),
             platform,
             began,
         );
-        parts.home = Some(entered.home.clone());
+        parts.store_dir = Some(store.dir.clone());
         parts.mds = Some(roles.mds.clone());
         parts.oss = Some(roles.oss.clone());
         parts.client = Some(roles.client.clone());
         parts.calls = calls;
-        parts.lines.extend(roles.lines.clone());
+        parts.oss_connections.extend(roles.oss_connections.clone());
         let parts = Arc::new(parts);
-        if let Some(door) = door {
-            let share = DescriptorBudget::of_this_process(entered.marker.osts().count())?;
-            door.open(&entered, &settings, &roles, &parts, share.capacity);
+        if let Some(reserved) = reserved {
+            let budget = DescriptorBudget::of_this_process(store.marker.osts().count())?;
+            reserved.serve(&store, &settings, &roles, &parts, budget.capacity);
         }
-        let wish = MountSettings {
+        let mount_settings = MountSettings {
             source: parts.name.clone(),
             point: &settings.point,
             config: &settings.config.mount,
             shared: settings.listen.is_some(),
-            // What it waits for is in this process.
-            in_time: None,
+            // All servers are in this process.
+            call_deadlines: None,
             json: settings.json,
         };
         let judging = async {
@@ -118,39 +123,46 @@ impl Node {
         };
         let judged = tokio::select! {
             judged = judging => judged,
-            why = told.wait() => {
+            why = stop_events.wait() => {
                 print_event(settings.json, "stopping", &why);
                 roles.stop().await;
-                let _ = std::fs::remove_file(entered.home.pid());
-                print_event(settings.json, "stopped", "stopped before anything was mounted");
+                let _ = std::fs::remove_file(store.dir.pid());
+                print_event(settings.json, "stopped", "stopped before the file system was mounted");
                 return Ok(None);
             }
         };
         let mounted = match judged {
             Ok(judgement) => {
-                ActiveMount::start(wish, judgement, platform, &roles.client, told).await
+                ActiveMount::start(
+                    mount_settings,
+                    judgement,
+                    platform,
+                    &roles.client,
+                    stop_events,
+                )
+                .await
             }
-            Err(trouble) => Err(trouble),
+            Err(error) => Err(error),
         };
         let mounted = match mounted {
             Ok(mounted) => mounted,
-            Err(trouble) => {
+            Err(error) => {
                 roles.stop().await;
-                return Err(trouble);
+                return Err(error);
             }
         };
         let _ = parts.mount.set(mounted.mount().clone());
-        let answers = Arc::new(ControlService {
+        let control_service = Arc::new(ControlService {
             parts: parts.clone(),
-            stop: ask_stop,
+            stop: stop_sender,
         });
-        let control = control::serve(&entered.home.run(), &platform.tasks, answers)?;
+        let control = control::serve(&store.dir.run(), &platform.tasks, control_service)?;
         let metrics = match settings.config.metrics.listen {
             Some(listen) => Some(metrics::start(listen, platform, parts.clone()).await?),
             None => None,
         };
         let node = Node {
-            entered,
+            store,
             json: settings.json,
             platform: platform.clone(),
             roles,
@@ -163,13 +175,16 @@ impl Node {
         Ok(Some(node))
     }
 
-    /// Until a signal, `gupfs stop`, or an unmount from outside; then everything is stopped in order.
+    /// Serves until a signal, `gupfs stop`, or an unmount by another program; then stops all roles in order.
+    ///
+    /// # Errors
+    /// If a role did not stop cleanly, or the stores failed.
     pub async fn serve_until_stopped(mut self) -> CliResult<()> {
         let (mds, oss) = (self.roles.mds.clone(), self.roles.oss.clone());
         let why = tokio::select! {
             why = self.mounted.wait_for_unmount() => why,
-            trouble = nothing_left_to_serve(Some(&mds), Some(&oss), &self.platform.clock) => {
-                return Err(self.end_without_a_store(trouble).await);
+            error = wait_for_store_failure(Some(&mds), Some(&oss), &self.platform.clock) => {
+                return Err(self.end_after_failure(error).await);
             }
         };
         print_event(self.json, "stopping", &why);
@@ -181,108 +196,96 @@ impl Node {
             server.stop();
         }
         let clean = self.roles.stop().await;
-        let _ = std::fs::remove_file(self.entered.home.pid());
+        let _ = std::fs::remove_file(self.store.dir.pid());
         if !clean {
             return Err(CliError::new(format!(
-                "'{}' is unmounted, but did not stop cleanly; the log says what failed",
-                self.entered.home.root().display()
+                "'{}' is unmounted, but its servers did not stop cleanly; the log has the errors",
+                self.store.dir.root().display()
             ))
-            .todo("the next start recovers; `gupfs check` looks for damage"));
+            .todo("the next start recovers it; `gupfs check` looks for damage"));
         }
-        print_event(self.json, "stopped", "stopped; everything is kept");
+        print_event(self.json, "stopped", "stopped; all data is kept");
         Ok(())
     }
 
-    /// Takes the mount out of the tree. Nothing is stopped in order: there is nothing that could be kept by that.
-    async fn end_without_a_store(mut self, trouble: CliError) -> CliError {
-        tracing::error!(%trouble, "ending");
+    /// Unmounts after the stores have failed. An orderly stop of the roles would save nothing.
+    async fn end_after_failure(mut self, error: CliError) -> CliError {
+        tracing::error!(%error, "stopping this process");
         self.mounted.detach_mount().await;
         if let Some(server) = self.parts.server.get() {
             server.stop();
         }
-        let _ = std::fs::remove_file(self.entered.home.pid());
-        trouble
+        let _ = std::fs::remove_file(self.store.dir.pid());
+        error
     }
 
     async fn print_ready(&self, began: BootTime) {
         let took = show_time(self.platform.clock.boot().since(began));
-        let osts = self.entered.marker.osts().len();
+        let osts = self.store.marker.osts().len();
         let down = match self.roles.down().await {
             0 => String::new(),
             n => format!(" ({n} down: see `gupfs status`)"),
         };
-        let open = match self.parts.server.get() {
-            Some(server) => format!(", others mount it from {}", server.address()),
+        let remote = match self.parts.server.get() {
+            Some(server) => format!(", other hosts mount it from {}", server.address()),
             None => String::new(),
         };
         let text = format!(
-            "mounted at {}, {osts} OSTs{down}, ready in {took}{open}; Ctrl-C to stop",
+            "mounted at {}, {osts} OSTs{down}, ready in {took}{remote}; Ctrl-C to stop",
             self.mounted.mount().at().display()
         );
         print_event(self.json, "ready", &text);
     }
 }
 
-/// On standard output, where a person or a script waits for it.
-pub fn print_event(json: bool, event: &str, text: &str) {
-    if json {
-        println!("{}", serde_json::json!({ "event": event, "text": text }));
-    } else {
-        println!("gupfs: {text}");
-    }
-}
-
-/// That this start goes on with an older copy of the metadata, if it does.
+/// Prints the event `loss` if this start continues with an older copy of the metadata.
 pub fn print_loss(mds: &Mds, json: bool) {
     if let Some(loss) = &mds.recovery().loss {
         print_event(
             json,
             "loss",
-            &format!("an older copy of the metadata goes on: {loss}"),
+            &format!("the metadata server continues with an older copy of the metadata: {loss}"),
         );
     }
 }
 
-/// The address at which others find this store: taken before anything is started, opened when all is there.
+/// The address for other hosts: bound before any role starts, served when all have started.
 struct ReservedAddress {
     identity: ProcessIdentity,
-    listening: BoundListener,
+    listener: BoundListener,
 }
 
 impl ReservedAddress {
-    async fn take(
-        entered: &LockedStore,
+    async fn bind(
+        store: &LockedStore,
         settings: &Settings,
         platform: &Platform,
     ) -> CliResult<Option<ReservedAddress>> {
         let Some(address) = &settings.listen else {
             return Ok(None);
         };
-        let key = crate::cluster::read_cluster_key(Some(&entered.home.key()))?;
+        let key = crate::cluster::read_cluster_key(Some(&store.dir.key()))?;
         let identity = identity(
             platform,
             key.map(AuthKey::from),
             read_tls(&settings.config.cluster)?,
         );
-        let listening = listen(&identity, address).await?;
-        Ok(Some(ReservedAddress {
-            identity,
-            listening,
-        }))
+        let listener = listen(&identity, address).await?;
+        Ok(Some(ReservedAddress { identity, listener }))
     }
 
-    fn open(
+    fn serve(
         self,
-        entered: &LockedStore,
+        store: &LockedStore,
         settings: &Settings,
         roles: &Roles,
         parts: &Arc<Parts>,
         capacity: Capacity,
     ) {
-        let me = self.identity.local_identity(Role::Mds, &parts.name);
+        let local = self.identity.local_identity(Role::Mds, &parts.name);
         let squash = settings.config.cluster.root_squash.unwrap_or(true);
         let meta = MetaHandler::new(roles.mds.clone(), squash);
-        let hosts = Handlers::none()
+        let handlers = Handlers::none()
             .with_peer_handler(meta.clone())
             .with_peer_handler(gupfs_oss::DataHandler::new(
                 &roles.oss,
@@ -291,18 +294,24 @@ impl ReservedAddress {
             .with_service(ClusterHandler::new(parts));
         let (platform, keys) = (
             &self.identity.platform,
-            Arc::new(KeyListFile::of(&entered.home)),
+            Arc::new(KeyListFile::of(&store.dir)),
         );
-        let revoking = watch_revoked(
+        let revocation = disconnect_revoked_keys(
             platform.clone(),
-            parts.callers(),
+            parts.connected_peers(),
             meta.clone(),
             keys.clone(),
         );
-        platform.tasks.spawn("revoked keys", revoking);
-        let cluster = entered.marker.cluster();
-        let server =
-            (self.listening).open(&self.identity, me, cluster, keys, (hosts, meta), capacity);
+        platform.tasks.spawn("revoked keys", revocation);
+        let cluster = store.marker.cluster();
+        let server = (self.listener).serve(
+            &self.identity,
+            local,
+            cluster,
+            keys,
+            (handlers, meta),
+            capacity,
+        );
         let _ = parts.server.set(server);
     }
 }

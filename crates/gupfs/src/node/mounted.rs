@@ -1,7 +1,7 @@
-//! A mount and what belongs to it: the trial of the kernel before, the guardian beside, its end.
+//! A mount of this process: the kernel probes before it, its watchdog, its end.
 
-use super::guard::WatchdogProcess;
-use super::told::StopEvents;
+use super::stop_events::StopEvents;
+use super::watchdog::WatchdogProcess;
 use crate::config::{self, Atime, Permissions, Transport};
 use crate::exit::{CliError, CliResult};
 use crate::kernel::{self, FactSelection, Judgement, Trial};
@@ -14,50 +14,50 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long copies of the mount in other mount namespaces may keep it alive after it was unmounted here. The last requests of
+/// How long the session may last after the unmount: a copy of the mount in another mount namespace keeps it alive. The last requests of
 /// an ordinary end take milliseconds.
-const COPIES: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// And that long after a further signal.
-const LAST_REQUESTS: Duration = Duration::from_secs(1);
-const _: () = assert!(LAST_REQUESTS.as_secs() < COPIES.as_secs());
+/// The same after a further signal.
+const END_TIMEOUT_AFTER_SIGNAL: Duration = Duration::from_secs(1);
+const _: () = assert!(END_TIMEOUT_AFTER_SIGNAL.as_secs() < END_TIMEOUT.as_secs());
 
-/// How long requests that are under way may take to end when the kernel's connection was cut.
-const ABORTED: Duration = Duration::from_secs(5);
+/// How long running requests may take to end after the connection was aborted.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How it is to be mounted.
+/// The settings of a mount.
 pub struct MountSettings<'a> {
-    /// What `mount` shows as the source: a store's directory, or the metadata server's address.
+    /// The source that mount(8) shows: a store's directory, or the address of the metadata server.
     pub source: String,
     pub point: &'a Path,
     pub config: &'a config::Mount,
-    /// Others may mount it too: nothing is kept that they could change.
+    /// Whether other hosts can mount the file system: then the kernel caches nothing that they can change.
     pub shared: bool,
-    /// Servers may be away.
-    pub in_time: Option<CallDeadlines>,
+    /// How long calls wait for unreachable servers; None if all servers are in this process.
+    pub call_deadlines: Option<CallDeadlines>,
     pub json: bool,
 }
 
-/// What is mounted until it is finished.
+/// A mount, until `finish`.
 pub struct ActiveMount {
     pub(super) platform: Platform,
     pub(super) mount: Arc<Mount>,
-    /// None where the kernel gives no means to abort a mount, and when it has said farewell.
-    guard: Option<WatchdogProcess>,
-    pub(super) told: StopEvents,
+    /// None if the kernel offers no way to abort a connection, and after `finish`.
+    watchdog: Option<WatchdogProcess>,
+    pub(super) stop_events: StopEvents,
     pub(super) json: bool,
 }
 
 impl ActiveMount {
     pub async fn start(
-        wish: MountSettings<'_>,
+        settings: MountSettings<'_>,
         judgement: Judgement,
         platform: &Platform,
         client: &Arc<Client>,
-        told: StopEvents,
+        stop_events: StopEvents,
     ) -> CliResult<ActiveMount> {
-        let config = wish.config;
-        let mut options = gupfs_mount::FuseMountOptions::new(wish.source);
+        let config = settings.config;
+        let mut options = gupfs_mount::FuseMountOptions::new(settings.source);
         options.allow_other = config
             .allow_other
             .unwrap_or_else(|| rustix::process::geteuid().is_root());
@@ -71,32 +71,32 @@ impl ActiveMount {
             not_of_directories: config.directory_atime == Some(false),
         };
         options.page_cache = judgement.page_cache;
-        if wish.shared {
+        if settings.shared {
             options = options.shared();
             options.kernel_permissions = config.permissions != Some(Permissions::Servers);
         }
-        options.call_deadlines = wish.in_time;
+        options.call_deadlines = settings.call_deadlines;
         if let Some(size) = config.read_ahead {
             options.read_ahead_kib = Some((size.0 >> 10) as u32);
         }
         options.transport = transport(config.transport)?;
         options.device_workers = config.threads.map(usize::from);
-        // Somebody who wants threads of their own gets them.
-        options.on_runtime = wish.in_time.is_some() && config.threads.is_none();
+        // A configured number of threads asks for worker threads.
+        options.on_runtime = settings.call_deadlines.is_some() && config.threads.is_none();
         let runtime = tokio::runtime::Handle::current();
-        let (client, point) = (client.clone(), wish.point.to_path_buf());
-        // It mounts, and exchanges the first messages with the kernel: both wait.
+        let (client, point) = (client.clone(), settings.point.to_path_buf());
+        // `Mount::start` blocks in mount(2) and in the first messages from the kernel.
         let started = platform
             .tasks
             .blocking(move || Mount::start(client, &point, &options, &runtime))
             .await;
         let mount = started.map_err(|error| {
-            CliError::new(format!("cannot mount at '{}'", wish.point.display()))
+            CliError::new(format!("cannot mount at '{}'", settings.point.display()))
                 .because(&error)
-                .todo("`gupfs doctor` says what this machine lacks")
+                .todo("`gupfs doctor` shows what this host lacks")
         })?;
         let mount = Arc::new(mount);
-        let guard = match mount.session().control() {
+        let watchdog = match mount.session().control() {
             Some(control) => Some(WatchdogProcess::start(
                 control,
                 mount.at(),
@@ -108,9 +108,9 @@ impl ActiveMount {
         Ok(ActiveMount {
             platform: platform.clone(),
             mount,
-            guard,
-            told,
-            json: wish.json,
+            watchdog,
+            stop_events,
+            json: settings.json,
         })
     }
 
@@ -118,45 +118,45 @@ impl ActiveMount {
         &self.mount
     }
 
-    /// After it is out of the tree: the kernel's last requests (releases of what was open) are answered before the session
-    /// with the servers ends. What keeps the mount alive longer is cut off: a copy in another mount namespace, as
-    /// containers and services with mounts of their own have.
+    /// Waits after the unmount until the kernel has sent its last requests (releases of open files), so that they are served before the
+    /// session with the servers ends. Aborts the connection if a copy of the mount in another mount namespace (containers, services with
+    /// private mounts) keeps it alive longer.
     pub async fn finish(&mut self) {
         let ended = self.ended();
         tokio::pin!(ended);
         let why = tokio::select! {
             biased;
             () = &mut ended => None,
-            signal = self.told.signals.next() => {
-                // The last requests of an ordinary end are not cut off.
+            signal = self.stop_events.signals.next() => {
+                // The last requests of an ordinary end must not be aborted.
                 tokio::select! {
                     biased;
                     () = &mut ended => None,
-                    () = self.platform.clock.sleep(LAST_REQUESTS) => Some(format!("{signal} came again")),
+                    () = self.platform.clock.sleep(END_TIMEOUT_AFTER_SIGNAL) => Some(format!("a further {signal}")),
                 }
             }
-            () = self.platform.clock.sleep(COPIES) => Some(format!("it was still alive {} s later", COPIES.as_secs())),
+            () = self.platform.clock.sleep(END_TIMEOUT) => Some(format!("the session still exists after {} s", END_TIMEOUT.as_secs())),
         };
         if let Some(why) = why {
             tracing::warn!(
                 why,
-                "the mount is out of the tree, but another mount namespace has a copy of it, or the kernel waits for an answer: \
-                 it is cut off, programs that use it there get errors"
+                "the file system is unmounted, but another mount namespace has a copy of the mount, or the kernel waits for a reply: \
+                 aborting the connection; calls of programs that use the copy fail"
             );
             self.abort().await;
             tokio::select! {
                 () = &mut ended => {}
-                () = self.platform.clock.sleep(ABORTED) => {
-                    tracing::warn!("the kernel's requests do not end although their connection was cut");
+                () = self.platform.clock.sleep(ABORT_TIMEOUT) => {
+                    tracing::warn!("requests of the kernel are still running after the abort of its connection");
                 }
             }
         }
-        if let Some(guard) = self.guard.take() {
-            guard.finish(&self.platform.clock).await;
+        if let Some(watchdog) = self.watchdog.take() {
+            watchdog.finish(&self.platform.clock).await;
         }
     }
 
-    /// Returns when the kernel's connection has ended and no request is under way.
+    /// Waits until the kernel's connection has ended and no request is running.
     pub(super) fn ended(&self) -> impl Future<Output = ()> + use<> {
         let mount = self.mount.clone();
         let tasks = self.platform.tasks.clone();
@@ -164,22 +164,25 @@ impl ActiveMount {
             tasks.blocking(move || mount.session().wait()).await
         });
         async move {
-            // It is not stopped; and a panic has ended the process.
+            // Nothing stops this task, and a panic ends the process.
             let _ = waiting.await;
         }
     }
 
-    /// Whoever still uses the mount gets errors from here on.
+    /// Aborts the kernel's connection: all calls of programs that use the mount fail.
     pub(super) async fn abort(&self) {
         let mount = self.mount.clone();
         let aborting = move || mount.session().abort();
         if let Err(error) = self.platform.tasks.blocking(aborting).await {
-            tracing::warn!(%error, "the kernel's connection cannot be cut");
+            tracing::warn!(%error, "cannot abort the kernel's connection");
         }
     }
 }
 
-/// The kernel is tried while the stores are opened.
+/// Starts the kernel probes; they run while the stores are opened.
+///
+/// # Errors
+/// If their process cannot be started.
 pub fn try_kernel(config: &config::Mount) -> std::io::Result<Trial> {
     let transport = match config.transport {
         Some(Transport::Device) => gupfs_fuse::FuseTransport::Device,
@@ -188,38 +191,40 @@ pub fn try_kernel(config: &config::Mount) -> std::io::Result<Trial> {
     Trial::begin(FactSelection::Deciding, transport)
 }
 
+/// Waits for the kernel probes and decides how to mount.
+///
 /// # Errors
-/// When it breaks what every mount counts on. A kernel that could not be tried is believed.
+/// If the kernel violates a rule that every mount requires. A kernel that could not be probed is accepted.
 pub async fn judge_kernel(
     trial: std::io::Result<Trial>,
     platform: &Platform,
 ) -> CliResult<Judgement> {
     let trial = trial.map_err(|error| error.to_string());
-    let found = platform
+    let findings = platform
         .tasks
         .blocking(move || trial.and_then(Trial::findings))
         .await;
-    match found {
+    match findings {
         Ok(findings) => kernel::judge(&findings),
         Err(why) => {
             tracing::warn!(
                 why,
-                "what this kernel does with answers could not be tried; `gupfs doctor` tries it again"
+                "the kernel could not be probed; `gupfs doctor` probes it again"
             );
             kernel::judge(&[])
         }
     }
 }
 
-/// Who asks for io_uring by name, and may, gets it switched on.
-fn transport(wish: Option<Transport>) -> CliResult<gupfs_fuse::FuseTransport> {
-    Ok(match wish.unwrap_or(Transport::Auto) {
+/// The transport; switches FUSE over io_uring on if the configuration requests it by name.
+fn transport(requested: Option<Transport>) -> CliResult<gupfs_fuse::FuseTransport> {
+    Ok(match requested.unwrap_or(Transport::Auto) {
         Transport::Auto => gupfs_fuse::FuseTransport::Auto,
         Transport::Device => gupfs_fuse::FuseTransport::Device,
         Transport::IoUring => {
             if matches!(over_io_uring::support(), UringSupport::Disabled) {
                 over_io_uring::enable().map_err(|error| {
-                    CliError::new("FUSE over io_uring is off on this machine")
+                    CliError::new("FUSE over io_uring is switched off on this host")
                         .because(&error)
                         .todo(format!("as root: echo Y > {}", over_io_uring::PARAMETER))
                 })?;

@@ -1,7 +1,7 @@
-//! What runs in one process: any of the roles.
+//! The roles and connections of one process.
 
-use crate::home::StoreDir;
 use crate::metrics::Calls;
+use crate::store_dir::StoreDir;
 use gupfs_client::Client;
 use gupfs_mds::Mds;
 use gupfs_mount::Mount;
@@ -11,27 +11,27 @@ use gupfs_proto::ClusterId;
 use gupfs_rpc::{ClientConnection, ConnectedPeer, OssConnections, RpcServer};
 use std::sync::{Arc, OnceLock};
 
-/// Everything that an answer about this process may need.
+/// The parts of a process that replies about it (status, metrics, control requests) are made from.
 pub struct Parts {
-    /// What people know it by: a directory, a mount point.
+    /// The store's directory or the mount point, for messages.
     pub name: String,
     pub cluster: ClusterId,
     pub platform: Platform,
     pub started: BootTime,
-    /// The store in whose directory the roles live, if they do.
-    pub home: Option<StoreDir>,
+    /// The store's directory; None for a mount without a store and for an object server.
+    pub store_dir: Option<StoreDir>,
     pub mds: Option<Arc<Mds>>,
     pub oss: Option<Arc<Oss>>,
     pub client: Option<Arc<Client>>,
     pub calls: Arc<Calls>,
-    /// Set when it is mounted.
+    /// Set after the mount.
     pub mount: OnceLock<Arc<Mount>>,
-    /// Set when others are let in.
+    /// Set when the process accepts connections.
     pub server: OnceLock<RpcServer>,
-    /// The line to the metadata server, where that is elsewhere.
-    pub line: Option<Arc<ClientConnection>>,
-    /// Lines to object servers elsewhere.
-    pub lines: Vec<Arc<OssConnections>>,
+    /// The connection to the metadata server, if that is another process.
+    pub mds_connection: Option<Arc<ClientConnection>>,
+    /// The connections to object servers in other processes.
+    pub oss_connections: Vec<Arc<OssConnections>>,
 }
 
 impl Parts {
@@ -41,20 +41,20 @@ impl Parts {
             cluster,
             platform: platform.clone(),
             started,
-            home: None,
+            store_dir: None,
             mds: None,
             oss: None,
             client: None,
             calls: Arc::default(),
             mount: OnceLock::new(),
             server: OnceLock::new(),
-            line: None,
-            lines: Vec::new(),
+            mds_connection: None,
+            oss_connections: Vec::new(),
         }
     }
 
-    /// Who is connected to us, whenever that is asked.
-    pub fn callers(self: &Arc<Self>) -> impl Fn() -> Vec<Arc<ConnectedPeer>> + use<> {
+    /// A function that returns the peers of all accepted connections.
+    pub fn connected_peers(self: &Arc<Self>) -> impl Fn() -> Vec<Arc<ConnectedPeer>> + use<> {
         let weak = Arc::downgrade(self);
         move || {
             let parts = weak.upgrade();

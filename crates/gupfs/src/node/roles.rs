@@ -1,13 +1,12 @@
-//! The servers and the client of one process, started and stopped in order.
+//! Starts and stops the metadata server, the object server and the client of `gupfs up`, in order.
 
-use super::descriptors::DescriptorBudget;
-use super::metadata::open_metadata;
 use super::{ReservedAddress, Settings};
 use crate::cluster::{KeyListFile, SurveyContext, host_name, survey};
 use crate::config::{self, Atime};
 use crate::exit::{CliError, CliResult};
-use crate::home::LockedStore;
 use crate::metrics::Calls;
+use crate::store_dir::LockedStore;
+use crate::stores::{DescriptorBudget, open_metadata, open_target, refuse_lost_metadata};
 use futures_util::future::join_all;
 use gupfs_client::{AtimeMode, Client, Route};
 use gupfs_mds::Mds;
@@ -17,83 +16,97 @@ use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
 use gupfs_rpc::{ClusterKey, DialOss, OssConnections, Peer, ProcessIdentity, Role};
 use gupfs_store::object::{Objects, OstState, OstStatus, TargetId};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the metadata server is told how far each target's stamp has risen: an OST directory restored from a copy
-/// that is older than this is noticed.
-const STAMP_EVERY: Duration = Duration::from_secs(60);
+/// How often the metadata server records the stamps of the targets. It can tell an OST directory from a copy that is older than this.
+const STAMP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How often it is looked for a life that is over: a look asks nobody where none is.
-const LIVES_EVERY: Duration = Duration::from_secs(1);
+/// How often the write verifiers of the targets are checked for retired ones; a check without any sends no request.
+const VERIFIER_INTERVAL: Duration = Duration::from_secs(1);
 
 type OstPeer = Peer<data::DataRequest, data::DataReply>;
 
+/// The roles of `gupfs up`.
 pub struct Roles {
     pub mds: Arc<Mds>,
     pub oss: Arc<Oss>,
     pub client: Arc<Client>,
-    /// To object servers elsewhere, if others may join.
-    pub lines: Vec<Arc<OssConnections>>,
+    /// The connections to object servers of other hosts, if the process serves other hosts.
+    pub oss_connections: Vec<Arc<OssConnections>>,
     background: [Task<()>; 2],
 }
 
 impl Roles {
-    /// Makes the stores that are new, opens all, and finishes the directory's initialisation.
+    /// Creates the new stores, opens all, starts the roles, and completes the initialisation of the directory.
+    ///
+    /// # Errors
+    /// If a new target cannot be created, the metadata store cannot be opened, or a role cannot be started.
     pub async fn start(
-        entered: &mut LockedStore,
+        store: &mut LockedStore,
         settings: &Settings,
         platform: &Platform,
         calls: Arc<Calls>,
-        door: Option<ReservedAddress>,
+        reserved: Option<ReservedAddress>,
     ) -> CliResult<(Roles, Option<ReservedAddress>)> {
-        let identity = door.as_ref().map(|door| door.identity.clone());
+        let identity = reserved.as_ref().map(|reserved| reserved.identity.clone());
         let identity = identity.as_ref();
-        let cluster = entered.marker.cluster();
-        let share = DescriptorBudget::of_this_process(entered.marker.osts().count())?;
-        make_targets(entered, cluster, platform).await?;
-        let opened = open_targets(entered, share, cluster, platform).await;
+        let cluster = store.marker.cluster();
+        let budget = DescriptorBudget::of_this_process(store.marker.osts().count())?;
+        create_targets(store, cluster, platform).await?;
+        let opened = open_targets(store, budget, cluster, platform).await;
         let oss = Oss::new(opened);
         let peer = Peer::local(oss.clone());
         let osts: Vec<(OstId, OstPeer)> = (oss.osts().into_iter())
             .map(|ost| (ost, peer.clone()))
             .collect();
-        let [as_mds, as_client] = lines(entered, identity);
-        let dial = as_mds.clone().map(|lines| lines as Arc<dyn DialOss>);
-        let local = Local {
+        let [of_mds, of_client] = oss_connections(store, identity);
+        let dial = of_mds
+            .clone()
+            .map(|connections| connections as Arc<dyn DialOss>);
+        let local = LocalTargets {
             oss: &oss,
             osts: &osts,
         };
         let key = identity.and_then(ProcessIdentity::cluster_key);
         oss.authorizer().set_cluster_key(key.clone());
-        let (mds, door) =
-            start_mds(entered, settings, share, platform, local, (dial, key), door).await?;
+        let (mds, reserved) = start_mds(
+            store,
+            settings,
+            budget,
+            platform,
+            local,
+            (dial, key),
+            reserved,
+        )
+        .await?;
         share_capability_keys(&mds, &oss, platform);
         refuse_rejected_targets(&mds, &oss);
-        let lives = VerifierReporter::new(oss.clone(), Peer::local(mds.clone()));
-        // Before anything is served.
-        lives.report_changes().await.map_err(|refusal| {
-            CliError::new("the metadata server does not say which lives of the OSTs are over")
+        let verifier_reporter = VerifierReporter::new(oss.clone(), Peer::local(mds.clone()));
+        // Before any role serves.
+        verifier_reporter.report_changes().await.map_err(|refusal| {
+            CliError::new("cannot compare the write verifiers of the OSTs with those of the metadata server")
                 .because(&refusal)
         })?;
-        entered.finish()?;
+        store.finish()?;
         let mut options = client_options(&settings.point, &settings.config.mount, calls);
         options.shared = identity.is_some();
-        let route = match &as_client {
+        let route = match &of_client {
             None => Route::new(Peer::local(mds.clone()), osts.clone()),
-            Some(lines) => Route::with_map(
+            Some(connections) => Route::with_map(
                 Peer::local(mds.clone()),
                 osts.clone(),
                 Peer::local(mds.clone()),
-                lines.clone(),
+                connections.clone(),
                 platform.clock.clone(),
             ),
         };
         let client = Client::connect_with_route(route, platform.clone(), options)
             .await
             .map_err(|refusal| {
-                CliError::new("the metadata server refused our own client").because(&refusal)
+                CliError::new("the metadata server refused the client of this process")
+                    .because(&refusal)
             })?;
         if identity.is_some() {
             mds.attach(client.session(), Peer::local(client.clone()));
@@ -102,19 +115,19 @@ impl Roles {
             let (mds, oss, platform) = (mds.clone(), oss.clone(), platform.clone());
             async move {
                 loop {
-                    platform.clock.sleep(STAMP_EVERY).await;
+                    platform.clock.sleep(STAMP_INTERVAL).await;
                     report_stamps(&mds, &oss).await;
                     share_capability_keys(&mds, &oss, &platform);
                 }
             }
         });
-        let told = platform.tasks.spawn("lives", {
-            let (lives, platform) = (lives.clone(), platform.clone());
+        let verifiers = platform.tasks.spawn("verifiers", {
+            let (reporter, platform) = (verifier_reporter.clone(), platform.clone());
             async move {
                 loop {
-                    platform.clock.sleep(LIVES_EVERY).await;
-                    if let Err(refusal) = lives.report_changes().await {
-                        tracing::warn!(%refusal, "the end of an OST's life is not remembered yet");
+                    platform.clock.sleep(VERIFIER_INTERVAL).await;
+                    if let Err(refusal) = reporter.report_changes().await {
+                        tracing::warn!(%refusal, "a retired write verifier of an OST is not recorded yet");
                     }
                 }
             }
@@ -123,28 +136,28 @@ impl Roles {
             mds,
             oss,
             client,
-            lines: as_mds.into_iter().chain(as_client).collect(),
-            background: [stamps, told],
+            oss_connections: of_mds.into_iter().chain(of_client).collect(),
+            background: [stamps, verifiers],
         };
-        Ok((roles, door))
+        Ok((roles, reserved))
     }
 
-    /// How many targets do not serve.
+    /// The number of targets that do not serve.
     pub async fn down(&self) -> usize {
         let status = self.oss.status().await;
         let serving = |target: &&OstStatus| target.state == OstState::Serving;
         status.targets.len() - status.targets.iter().filter(serving).count()
     }
 
-    /// Client first, since it has something to say to both servers; metadata next, since it asks OSTs. All are stopped
-    /// whatever fails; false if something did.
+    /// Stops the client first, because it reports to both servers; then the metadata server, because it sends requests to the OSTs.
+    /// Stops all roles whatever fails, and returns whether all stopped cleanly.
     pub async fn stop(&self) -> bool {
-        for chore in &self.background {
-            chore.stop();
+        for task in &self.background {
+            task.stop();
         }
         let mut clean = true;
         if let Err(error) = self.client.stop().await {
-            tracing::error!(%error, "the client did not end cleanly");
+            tracing::error!(%error, "the client did not stop cleanly");
             clean = false;
         }
         if let Err(error) = self.mds.stop().await {
@@ -159,40 +172,43 @@ impl Roles {
     }
 }
 
-/// Superblocks for targets that are new. In a new store all must succeed; so must those that --osts adds.
-async fn make_targets(
-    entered: &LockedStore,
+/// Writes the superblocks of new targets.
+///
+/// # Errors
+/// If one cannot be created.
+async fn create_targets(
+    store: &LockedStore,
     cluster: ClusterId,
     platform: &Platform,
 ) -> CliResult<()> {
-    for ost in &entered.new_osts {
-        let dir = entered.home.ost(*ost);
+    for ost in &store.new_osts {
+        let dir = store.dir.ost(*ost);
         let failed = |error: &(dyn std::error::Error + 'static)| {
-            CliError::new(format!("cannot make the target '{}'", dir.display())).because(error)
+            CliError::new(format!("cannot create the target '{}'", dir.display())).because(error)
         };
         let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-        let whose = TargetId { cluster, ost: *ost };
-        Objects::init(&disk, platform, whose)
+        let target_id = TargetId { cluster, ost: *ost };
+        Objects::init(&disk, platform, target_id)
             .await
             .map_err(|error| failed(&error))?;
     }
     Ok(())
 }
 
-/// A target that cannot be opened is down, and no reason for the others not to serve.
+/// Opens the targets. One that cannot be opened is down; the others serve.
 async fn open_targets(
-    entered: &LockedStore,
-    share: DescriptorBudget,
+    store: &LockedStore,
+    budget: DescriptorBudget,
     cluster: ClusterId,
     platform: &Platform,
 ) -> Vec<(OstId, gupfs_oss::ServedTarget)> {
-    // Beside each other: each waits for its own disk.
-    let opening = entered.marker.osts().map(|ost| async move {
-        let dir = entered.home.ost(ost);
-        let target = match open_target(&dir, TargetId { cluster, ost }, share, platform).await {
+    // Concurrently: each waits for its own disk.
+    let opening = store.marker.osts().map(|ost| async move {
+        let dir = store.dir.ost(ost);
+        let target = match open_target(&dir, TargetId { cluster, ost }, budget, platform).await {
             Ok(objects) => gupfs_oss::ServedTarget::Serving(objects),
             Err(why) => {
-                tracing::error!(%ost, why, "an OST is down; files with bytes on it give EIO");
+                tracing::error!(%ost, why, "an OST is down; reads and writes of files with data on it fail with EIO");
                 gupfs_oss::ServedTarget::Down(why)
             }
         };
@@ -201,85 +217,42 @@ async fn open_targets(
     join_all(opening).await
 }
 
-/// A directory and those right below it: where targets may lie if it is named.
-pub fn dir_and_subdirs(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut below = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            below.push(path);
-        }
-    }
-    below.sort();
-    below.insert(0, dir.to_path_buf());
-    Ok(below)
-}
-
-/// Whose target a directory holds; None if it holds none. Err says why it cannot be told, with the directory.
-pub async fn peek_target(dir: &Path) -> Result<Option<TargetId>, String> {
-    let at = |why: String| format!("'{}': {why}", dir.display());
-    let disk = Disk::real(dir).map_err(|error| at(error_chain(&error)))?;
-    let found = Objects::peek(&disk).await;
-    let found = found.map_err(|error| at(error_chain(&error)))?;
-    Ok(found.map(|(whose, _)| whose))
-}
-
-/// Err says why, with the directory.
-pub async fn open_target(
-    dir: &Path,
-    whose: TargetId,
-    share: DescriptorBudget,
-    platform: &Platform,
-) -> Result<Objects, String> {
-    let at = |why: String| format!("'{}': {why}", dir.display());
-    let disk = Disk::real(dir).map_err(|error| at(error_chain(&error)))?;
-    Objects::open(disk, platform.clone(), whose, share.target)
-        .await
-        .map_err(|error| at(error_chain(&error)))
-}
-
 async fn start_mds(
-    entered: &LockedStore,
+    store: &LockedStore,
     settings: &Settings,
-    share: DescriptorBudget,
+    budget: DescriptorBudget,
     platform: &Platform,
-    local: Local<'_>,
+    local: LocalTargets<'_>,
     (dial, key): (Option<Arc<dyn DialOss>>, Option<ClusterKey>),
-    mut door: Option<ReservedAddress>,
+    mut reserved: Option<ReservedAddress>,
 ) -> CliResult<(Arc<Mds>, Option<ReservedAddress>)> {
-    let dir = entered.home.mds();
+    let dir = store.dir.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
         CliError::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
     };
-    refuse_lost_metadata(entered)?;
+    refuse_lost_metadata(store)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-    let opened = open_metadata(&entered.home, &entered.marker, share, platform).await?;
-    let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
+    let opened = open_metadata(&store.dir, &store.marker, budget, platform).await?;
+    let (cluster, incarnation) = (store.marker.cluster(), store.marker.metadata());
     let mut surveyed = Vec::new();
     if settings.accept_loss
-        && let Some(ReservedAddress {
-            identity,
-            listening,
-        }) = door
+        && let Some(ReservedAddress { identity, listener }) = reserved
     {
-        let surveying = SurveyContext {
+        let context = SurveyContext {
             identity: &identity,
-            me: identity.local_identity(Role::Mds, &entered.home.root().display().to_string()),
+            local: identity.local_identity(Role::Mds, &store.dir.root().display().to_string()),
             cluster,
-            keys: Arc::new(KeyListFile::of(&entered.home)),
-            here: &local.oss.osts(),
+            keys: Arc::new(KeyListFile::of(&store.dir)),
+            local_targets: &local.oss.osts(),
             json: settings.json,
         };
-        let listening = survey(listening, &opened.0, surveying, platform).await?;
-        surveyed = listening.0;
-        door = Some(ReservedAddress {
-            listening: listening.1,
-            identity,
-        });
+        let (reports, listener) = survey(listener, &opened.0, context, platform).await?;
+        surveyed = reports;
+        reserved = Some(ReservedAddress { listener, identity });
     }
     let mut options =
         gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
-    options.shards = VirtualShards(entered.marker.virtual_shards);
+    options.shards = VirtualShards(store.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.keep_sessions = dial.is_some();
     options.dial = dial;
@@ -293,50 +266,36 @@ async fn start_mds(
         });
     }
     let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
-    Ok((mds, door))
-}
-
-/// An empty store is formatted by whoever opens it: right for a new one, the end of all names for another.
-pub fn refuse_lost_metadata(entered: &LockedStore) -> CliResult<()> {
-    let dir = entered.home.mds_log();
-    let empty = std::fs::read_dir(&dir).map_or(true, |mut entries| entries.next().is_none());
-    if entered.fresh || !empty {
-        return Ok(());
-    }
-    Err(CliError::new(format!(
-        "'{}' is empty: the metadata is not there",
-        dir.display()
-    ))
-    .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup"))
+    Ok((mds, reserved))
 }
 
 /// The targets of this process.
-struct Local<'a> {
+struct LocalTargets<'a> {
     oss: &'a Oss,
     osts: &'a [(OstId, OstPeer)],
 }
 
-/// Lines for the metadata server and for the client, if others may join.
-fn lines(
-    entered: &LockedStore,
+/// The connections of the metadata server and of the client to object servers of other hosts, if the process serves other hosts.
+fn oss_connections(
+    store: &LockedStore,
     identity: Option<&ProcessIdentity>,
 ) -> [Option<Arc<OssConnections>>; 2] {
-    let name = entered.home.root().display().to_string();
+    let name = store.dir.root().display().to_string();
     [Role::Mds, Role::Client].map(|role| {
         let identity = identity?;
-        // Two users of one server from one process: each has its own connection.
+        // The two need separate connections to the same server.
         let identity = identity.with_new_process_id();
-        let me = identity.local_identity(role, &name);
+        let local = identity.local_identity(role, &name);
         Some(OssConnections::new(
             &identity,
-            me,
-            entered.marker.cluster(),
+            local,
+            store.marker.cluster(),
             "",
         ))
     })
 }
 
-/// How the client of a mount behaves.
+/// The options of a mount's session.
 pub fn client_options(
     point: &Path,
     config: &config::Mount,
@@ -345,7 +304,7 @@ pub fn client_options(
     gupfs_client::SessionOptions {
         name: format!("{}:{}", host_name(), point.display()),
         atime: match config.atime {
-            // Nothing changes through it, not by reading either.
+            // A read-only mount changes no access times.
             _ if config.read_only == Some(true) => AtimeMode::Never,
             None | Some(Atime::Relative) => AtimeMode::Relative,
             Some(Atime::Always) => AtimeMode::Always,
@@ -364,7 +323,7 @@ fn admin_of(oss: &Oss, ost: OstId) -> Result<Arc<dyn TargetAdmin>, String> {
     }
 }
 
-/// A target that is not who it was must not be read by anybody: old bytes would pass for new ones.
+/// Refuses all requests for targets whose identity does not match: they may hold old data.
 fn refuse_rejected_targets(mds: &Mds, oss: &Oss) {
     for (ost, why) in mds.refused_targets() {
         if let Ok(objects) = oss.objects(ost) {
@@ -376,28 +335,15 @@ fn refuse_rejected_targets(mds: &Mds, oss: &Oss) {
 async fn report_stamps(mds: &Mds, oss: &Oss) {
     for ost in oss.osts() {
         if let Err(refusal) = mds.admit_local_target(ost, admin_of(oss, ost)).await {
-            tracing::error!(%ost, %refusal, "a target is not believed");
+            tracing::error!(%ost, %refusal, "the metadata server refuses a target");
         }
     }
 }
 
-/// By what other hosts' requests for our targets are believed.
+/// Gives the object server the keys with which it verifies the capabilities of other hosts.
 fn share_capability_keys(mds: &Mds, oss: &Oss, platform: &Platform) {
-    let asked = platform.clock.boot();
-    if let Some(seals) = mds.capability_keys(&oss.osts()) {
-        oss.authorizer().update_keys(&seals, asked);
+    let requested = platform.clock.boot();
+    if let Some(keys) = mds.capability_keys(&oss.osts()) {
+        oss.authorizer().update_keys(&keys, requested);
     }
-}
-
-/// An error with all it rests on, on one line.
-fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        if !text.contains(&error.to_string()) {
-            text = format!("{text}: {error}");
-        }
-        next = error.source();
-    }
-    text
 }

@@ -1,8 +1,8 @@
-//! `gupfs status`: what runs, what it does, what it waits for.
+//! The status of a process: its roles, their work, and what their calls wait for.
 
 use super::Parts;
 use crate::amount::{show_count, show_size, show_time};
-use crate::home::Marker;
+use crate::store_dir::Marker;
 use gupfs_fuse::FuseTransport;
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
 use gupfs_mount::Mount;
@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Waiting calls that the text lists; the JSON has all.
+/// Waiting calls that the text lists; the JSON contains all.
 const WAITS_SHOWN: usize = 10;
 
 /// Damaged objects that the text lists for one OST.
@@ -24,14 +24,14 @@ const DAMAGE_SHOWN: usize = 10;
 /// Connections that the text lists.
 const CONNECTIONS_SHOWN: usize = 20;
 
-/// Both forms, so that whoever asks need not know the shape of what it prints.
+/// The status as text and as JSON, so that the command can print it without knowing its fields.
 #[derive(Serialize, Deserialize)]
 pub struct StatusReply {
     pub text: String,
     pub status: serde_json::Value,
 }
 
-/// What runs in one process.
+/// The status of one process.
 #[derive(Serialize)]
 struct Status {
     running: bool,
@@ -44,13 +44,15 @@ struct Status {
     mount: Option<MountStatus>,
     mds: Option<MdsStatus>,
     osts: Vec<OstStatus>,
-    /// By what right others ask our OSTs, if others may.
-    gate: Option<AuthorizerStatus>,
+    /// The credentials checks of the object server, if the process accepts connections.
+    #[serde(rename = "gate")]
+    authorizer: Option<AuthorizerStatus>,
     client: Option<gupfs_client::ClientStatus>,
-    /// Who is connected to us.
+    /// Accepted connections.
     server: Option<RpcServerStatus>,
-    /// Whom we are connected to.
-    lines: Vec<ClientConnectionStatus>,
+    /// Connections to servers.
+    #[serde(rename = "lines")]
+    client_connections: Vec<ClientConnectionStatus>,
 }
 
 #[derive(Serialize)]
@@ -60,29 +62,31 @@ struct MountStatus {
     /// "io_uring" or "/dev/fuse".
     over: &'static str,
     requests: u64,
-    /// Of these, those that could not be answered at once.
+    /// Requests that were not answered by their first poll.
     parked: u64,
     under_way: u64,
-    /// Answered with an error since they took too long or their program was killed, and still under way.
+    /// Running handlers whose request got an error reply, because it passed its deadline or its program was killed.
     late: u64,
     bytes_read: u64,
     bytes_written: u64,
-    /// Finished since the start: (operation, how many, of these with an error).
+    /// Since the start: (operation, finished, failed).
     operations: Vec<(&'static str, u64, u64)>,
 }
 
-/// Who asks for a status.
+/// The receiver of a status.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Over the control socket, which the owner of the process alone can open.
+    /// The owner of the process, over the control socket.
     Admin,
-    /// Over the net, whatever key was proved: by an incarnation and an opening a target is known again.
+    /// Another host, with any key. It must not learn incarnations and open instances, which identify a target.
     Others,
 }
 
 pub async fn of(parts: &Parts, audience: Audience) -> StatusReply {
-    let lines = parts.lines.iter().flat_map(|lines| lines.status());
-    let line = parts.line.iter().map(|line| line.status());
+    let oss_connections = parts.oss_connections.iter();
+    let oss_connections = oss_connections.flat_map(|connections| connections.status());
+    let mds_connection = parts.mds_connection.iter();
+    let mds_connection = mds_connection.map(|connection| connection.status());
     let mut status = Status {
         running: true,
         version: env!("CARGO_PKG_VERSION"),
@@ -99,12 +103,12 @@ pub async fn of(parts: &Parts, audience: Audience) -> StatusReply {
             Some(oss) => oss.status().await.targets,
             None => Vec::new(),
         },
-        gate: (parts.oss.as_ref())
+        authorizer: (parts.oss.as_ref())
             .filter(|_| parts.server.get().is_some())
             .map(|oss| oss.authorizer().status()),
         client: parts.client.as_ref().map(|client| client.status()),
         server: parts.server.get().map(|server| server.status()),
-        lines: line.chain(lines).collect(),
+        client_connections: mds_connection.chain(oss_connections).collect(),
     };
     if audience == Audience::Others {
         status.hide_instance_ids();
@@ -151,7 +155,7 @@ impl Status {
         }
     }
 
-    /// For people. Writing to a String cannot fail.
+    /// The text for administrators. Writing to a String cannot fail.
     fn text(&self) -> String {
         let mut out = String::new();
         let uptime = show_time(Duration::from_secs(self.uptime_seconds));
@@ -174,7 +178,7 @@ impl Status {
             if mount.late > 0 {
                 let _ = writeln!(
                     out,
-                    "          {} calls go on though their programs have an error or were killed; what follows on the same file or directory waits for them",
+                    "          {} calls continue although their programs got an error or were killed; later calls on the same file or directory wait for them",
                     show_count(mount.late)
                 );
             }
@@ -182,22 +186,22 @@ impl Status {
         if let Some(client) = &self.client {
             let _ = writeln!(
                 out,
-                "client    session {} · {} open files, {} held for writing · {} inodes known to the kernel",
+                "client    session {} · {} open files, {} write leases · {} inodes known to the kernel",
                 client.session,
                 show_count(client.open_files as u64),
                 client.leased_inodes,
                 show_count(client.known_inodes as u64)
             );
         }
-        for line in &self.lines {
-            line_text(&mut out, line);
+        for connection in &self.client_connections {
+            client_connection_text(&mut out, connection);
         }
         if let Some(mds) = &self.mds {
             metadata(&mut out, mds);
             for target in mds
                 .targets
                 .iter()
-                .filter(|target| !self.is_here(target.ost))
+                .filter(|target| !self.is_local(target.ost))
             {
                 remote_ost_text(&mut out, target);
             }
@@ -205,8 +209,8 @@ impl Status {
         for target in &self.osts {
             ost(&mut out, target);
         }
-        if let Some(gate) = &self.gate {
-            gate_text(&mut out, gate);
+        if let Some(authorizer) = &self.authorizer {
+            authorizer_text(&mut out, authorizer);
         }
         if let Some(server) = &self.server {
             server_text(&mut out, server);
@@ -215,7 +219,7 @@ impl Status {
         out
     }
 
-    fn is_here(&self, ost: OstId) -> bool {
+    fn is_local(&self, ost: OstId) -> bool {
         self.osts.iter().any(|target| target.ost == ost)
     }
 
@@ -232,12 +236,12 @@ impl Status {
                 .map_or(String::new(), |ino| format!(" (inode {ino})"));
             (
                 wait.for_ms,
-                format!("{} asked {}{about}", wait.operation, wait.server),
+                format!("{} waits for {}{about}", wait.operation, wait.server),
             )
         });
         let mut waits: Vec<(u64, String)> = mds.chain(client).collect();
         if waits.is_empty() {
-            let _ = writeln!(out, "waiting   nobody");
+            let _ = writeln!(out, "waiting   no calls");
             return;
         }
         waits.sort_by(|a, b| b.cmp(a));
@@ -253,7 +257,7 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
     let state = match &mds.state {
         MdsState::Serving => "serving".to_string(),
         MdsState::Stopping => "stopping".to_string(),
-        MdsState::Failed(why) => format!("FAILED: {why}; start it again"),
+        MdsState::Failed(why) => format!("FAILED: {why}; start the server again"),
     };
     let _ = writeln!(
         out,
@@ -270,13 +274,13 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
     if !mds.growth_allowed {
         let _ = writeln!(
             out,
-            "          the metadata disk is FULL up to its reserve: only removing is allowed"
+            "          the metadata disk is FULL up to its reserve: only removals are possible"
         );
     }
     let purge = &mds.purge;
     let _ = writeln!(
         out,
-        "purge     {} removed files wait · {} done since the start, {} objects",
+        "purge     {} removed files to do · {} done since the start, {} objects",
         mds.purging.map_or("unknown".into(), show_count),
         show_count(purge.files_done),
         show_count(purge.objects_removed)
@@ -292,14 +296,14 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
         let named = named.collect::<Vec<_>>().join(", ");
         let _ = writeln!(
             out,
-            "starting  nobody is served until these sessions have come back, or their terms are over: {named}"
+            "starting  no request is served until these sessions have reconnected or expired: {named}"
         );
     }
     let unfinished = &mds.unfinished;
     if unfinished.cuts + unfinished.sessions > 0 {
         let _ = writeln!(
             out,
-            "chores    {} files to be cut, {} sessions to be cleared up after",
+            "pending   {} truncates, {} cleanups of sessions",
             unfinished.cuts, unfinished.sessions
         );
     }
@@ -307,7 +311,7 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
     if sweep.left > 0 {
         let _ = writeln!(
             out,
-            "sweep     {} OSTs are to be searched for objects that a crash left · {} removed, {} set aside",
+            "sweep     {} OSTs are still to be searched for objects without a file · {} removed, {} quarantined",
             sweep.left,
             show_count(sweep.objects_removed),
             show_count(sweep.objects_set_aside)
@@ -327,15 +331,15 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
         &confirm.last_error,
     ];
     for error in failures.into_iter().flatten() {
-        let _ = writeln!(out, "          last failure: {error}");
+        let _ = writeln!(out, "          last error: {error}");
     }
     let _ = writeln!(out, "start     {}", recovery(&mds.recovery));
 }
 
-/// A target that is served elsewhere, as the metadata server knows it.
+/// A target of an object server on another host, as the metadata server knows it.
 fn remote_ost_text(out: &mut String, target: &gupfs_mds::osts::MdsTargetStatus) {
     let name = format!("ost{}", target.ost);
-    let address = target.address.as_deref().unwrap_or("nowhere yet");
+    let address = target.address.as_deref().unwrap_or("an unknown address");
     let _ = match &target.why_not {
         None => writeln!(
             out,
@@ -348,21 +352,21 @@ fn remote_ost_text(out: &mut String, target: &gupfs_mds::osts::MdsTargetStatus) 
     };
 }
 
-fn line_text(out: &mut String, line: &ClientConnectionStatus) {
-    let time = show_time(Duration::from_millis(line.for_ms));
-    let _ = match &line.last_error {
-        None if line.connected => writeln!(
+fn client_connection_text(out: &mut String, connection: &ClientConnectionStatus) {
+    let time = show_time(Duration::from_millis(connection.for_ms));
+    let _ = match &connection.last_error {
+        None if connection.connected => writeln!(
             out,
-            "line      to {} at {}, connected for {time} · {} open questions",
-            line.peer_name, line.address, line.pending_requests
+            "connected to {} at {} for {time} · {} pending requests",
+            connection.peer_name, connection.address, connection.pending_requests
         ),
         why => writeln!(
             out,
-            "line      to {} at {}, NOT CONNECTED for {time}: {} · {} open questions",
-            line.peer_name,
-            line.address,
+            "server    {} at {} NOT CONNECTED for {time}: {} · {} pending requests",
+            connection.peer_name,
+            connection.address,
             why.as_deref().unwrap_or("connecting"),
-            line.pending_requests
+            connection.pending_requests
         ),
     };
 }
@@ -370,7 +374,7 @@ fn line_text(out: &mut String, line: &ClientConnectionStatus) {
 fn server_text(out: &mut String, server: &RpcServerStatus) {
     let _ = writeln!(
         out,
-        "listening at {} · {} connections, {} that proved nothing yet · {} questions under way, {} of messages",
+        "listening at {} · {} connections, {} unauthenticated · {} requests in progress, {} of payload",
         server.address,
         server.connections.len(),
         server.unauthenticated,
@@ -381,36 +385,36 @@ fn server_text(out: &mut String, server: &RpcServerStatus) {
         let time = show_time(Duration::from_millis(connection.for_ms));
         let _ = writeln!(
             out,
-            "          {} {} from {}, connected for {time}, {} questions",
+            "          {} {} from {}, connected for {time}, {} requests",
             connection.role, connection.name, connection.address, connection.requests
         );
     }
     if let Some(last) = &server.last_rejected {
         let _ = writeln!(
             out,
-            "          {} connections were turned away; the last: {last}",
+            "          {} connections were rejected; the last: {last}",
             show_count(server.rejected)
         );
     }
     if let Some(last) = &server.last_protocol_error {
         let _ = writeln!(
             out,
-            "          {} connections sent what is no message; the last: {last}",
+            "          {} connections sent an invalid message; the last: {last}",
             show_count(server.protocol_errors)
         );
     }
 }
 
-fn gate_text(out: &mut String, gate: &AuthorizerStatus) {
+fn authorizer_text(out: &mut String, authorizer: &AuthorizerStatus) {
     let _ = writeln!(
         out,
-        "rights    {} sessions known · {} verified · {} requests refused, {} with an expired pass",
-        gate.sessions,
-        show_count(gate.verified),
-        show_count(gate.refused()),
-        show_count(gate.expired)
+        "rights    {} sessions known · {} capabilities verified · {} requests refused, {} with an expired capability",
+        authorizer.sessions,
+        show_count(authorizer.verified),
+        show_count(authorizer.refused()),
+        show_count(authorizer.expired)
     );
-    if let Some(last) = &gate.last {
+    if let Some(last) = &authorizer.last {
         let _ = writeln!(out, "          REFUSED, the last: {last}");
     }
 }
@@ -438,7 +442,7 @@ fn ost(out: &mut String, target: &OstStatus) {
     if target.lost_found.objects > 0 {
         let _ = writeln!(
             out,
-            "          {} objects of lost files in lost+found, {}; each is removed 30 days after it came there",
+            "          {} quarantined objects in lost+found, {}; each is removed 30 days after its quarantine",
             show_count(target.lost_found.objects),
             show_size(target.lost_found.bytes)
         );
@@ -446,7 +450,7 @@ fn ost(out: &mut String, target: &OstStatus) {
     if !target.damaged.is_empty() {
         let _ = writeln!(
             out,
-            "          {} DAMAGED objects, met {} times:",
+            "          {} DAMAGED objects, found {} times:",
             target.damaged.len(),
             target.damage_met
         );
@@ -463,12 +467,12 @@ fn recovery(report: &RecoveryReport) -> String {
     }
     let done = [
         (report.dead_sessions, "sessions ended"),
-        (report.writers, "files asked for at their OSTs"),
-        (report.orphans_forgotten, "removed files let go"),
-        (report.cuts_resumed, "cuts finished"),
+        (report.writers, "files measured at their OSTs"),
+        (report.orphans_forgotten, "orphans removed"),
+        (report.cuts_resumed, "truncates completed"),
         (
             report.sessions_left + report.cuts_left,
-            "left for later, since an OST is down",
+            "postponed because an OST is down",
         ),
     ];
     let done: Vec<String> = done
@@ -477,12 +481,12 @@ fn recovery(report: &RecoveryReport) -> String {
         .map(|(count, what)| format!("{} {what}", show_count(*count)))
         .collect();
     if done.is_empty() {
-        return format!("nothing had to be recovered ({took})");
+        return format!("nothing to recover ({took})");
     }
     format!("recovered in {took}: {}", done.join(", "))
 }
 
-/// What can be said of a store that nothing serves.
+/// The status of a store that no process serves.
 #[derive(Serialize)]
 pub struct Offline {
     running: bool,
@@ -494,16 +498,16 @@ pub struct Offline {
 #[derive(Serialize)]
 struct OfflineOst {
     ost: u16,
-    /// The directory is there and something is in it.
+    /// Whether the directory exists and is not empty.
     present: bool,
     total: u64,
     free: u64,
 }
 
 impl Offline {
-    pub fn of(home: &crate::home::StoreDir, marker: &Marker) -> Offline {
+    pub fn of(store_dir: &crate::store_dir::StoreDir, marker: &Marker) -> Offline {
         let osts = marker.osts().map(|id| {
-            let dir = home.ost(id);
+            let dir = store_dir.ost(id);
             let space = rustix::fs::statvfs(&dir);
             OfflineOst {
                 ost: id.0,
@@ -518,14 +522,14 @@ impl Offline {
         });
         Offline {
             running: false,
-            dir: home.root().to_path_buf(),
+            dir: store_dir.root().to_path_buf(),
             cluster: marker.cluster().to_string(),
             osts: osts.collect(),
         }
     }
 
     pub fn text(&self) -> String {
-        let mut out = format!("nothing serves {}\n", self.dir.display());
+        let mut out = format!("no process serves {}\n", self.dir.display());
         for ost in &self.osts {
             let name = format!("ost{}", ost.ost);
             let _ = match ost.present {
@@ -537,7 +541,7 @@ impl Offline {
                 ),
                 false => writeln!(
                     out,
-                    "{name:<9} MISSING: its directory is empty or not there"
+                    "{name:<9} MISSING: its directory is empty or does not exist"
                 ),
             };
         }

@@ -11,7 +11,7 @@ use gupfs_proto::data::{BlockChecksums, ObjectExistence, ObjectOwner};
 use gupfs_proto::{InodeId, ObjectOffset, Presence};
 use gupfs_store::object::WriteRequest;
 use plant::{data_file, in_objects, in_records};
-use running::{Place, Running, can_mount, gupfs};
+use running::{TestStore, UpProcess, can_mount, gupfs};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -20,7 +20,7 @@ const LARGE: usize = 3 << 20;
 
 /// A stopped store with a bit of everything.
 struct Store {
-    place: Place,
+    test_store: TestStore,
     dir: InodeId,
     small: InodeId,
     large: InodeId,
@@ -28,9 +28,9 @@ struct Store {
 
 impl Store {
     fn new() -> Store {
-        let place = Place::new();
-        let running = place.up();
-        let at = |name: &str| place.mnt().join(name);
+        let test_store = TestStore::new();
+        let running = test_store.up();
+        let at = |name: &str| test_store.mnt().join(name);
         fs::create_dir(at("dir")).unwrap();
         fs::create_dir(at("dir/sub")).unwrap();
         fs::write(at("dir/small"), "few bytes").unwrap();
@@ -49,7 +49,7 @@ impl Store {
         let (dir, small, large) = (ino("dir"), ino("dir/small"), ino("large"));
         assert_eq!(running.stop(), 0);
         Store {
-            place,
+            test_store,
             dir,
             small,
             large,
@@ -57,7 +57,7 @@ impl Store {
     }
 
     fn check(&self, more: &[&str]) -> (i32, serde_json::Value) {
-        let store = self.place.store();
+        let store = self.test_store.store();
         let mut args = vec!["check", store.to_str().unwrap(), "--json"];
         args.extend(more);
         let output = gupfs(args);
@@ -98,8 +98,8 @@ impl Store {
     }
 
     fn serves(&self) {
-        let running = self.place.up();
-        let untouched = fs::read(self.place.mnt().join("untouched")).unwrap();
+        let running = self.test_store.up();
+        let untouched = fs::read(self.test_store.mnt().join("untouched")).unwrap();
         assert!(untouched == vec![6; 100_000]);
         assert_eq!(running.stop(), 0);
     }
@@ -134,9 +134,9 @@ fn an_object_without_inode_is_found_and_removed() {
         return;
     }
     let store = Store::new();
-    let (_, mut object, _) = data_file(&store.place, store.large);
+    let (_, mut object, _) = data_file(&store.test_store, store.large);
     object.ino = InodeId(0x7_7777);
-    in_objects(&store.place, 1, async |objects| {
+    in_objects(&store.test_store, 1, async |objects| {
         let write = WriteRequest {
             object,
             at: ObjectOffset(0),
@@ -157,7 +157,7 @@ fn an_object_that_its_inode_has_lost_is_found_and_cannot_be_repaired() {
         return;
     }
     let store = Store::new();
-    let (_, _, path) = data_file(&store.place, store.large);
+    let (_, _, path) = data_file(&store.test_store, store.large);
     fs::remove_file(path).unwrap();
     store.finds(&["ObjectLost"]);
     store.cannot_repair(&["ObjectLost"]);
@@ -169,12 +169,12 @@ fn an_object_on_a_wrong_ost_is_found() {
         return;
     }
     let store = Store::new();
-    let (ost, object, path) = data_file(&store.place, store.large);
+    let (ost, object, path) = data_file(&store.test_store, store.large);
     let bytes = fs::read(&path).unwrap();
-    in_objects(&store.place, ost, async |objects| {
+    in_objects(&store.test_store, ost, async |objects| {
         objects.remove(object).await.unwrap();
     });
-    in_objects(&store.place, 1 - ost, async |objects| {
+    in_objects(&store.test_store, 1 - ost, async |objects| {
         let write = WriteRequest {
             object,
             at: ObjectOffset(0),
@@ -194,7 +194,7 @@ fn an_object_its_inode_knows_nothing_of_is_found() {
         return;
     }
     let store = Store::new();
-    in_records(&store.place, |records| {
+    in_records(&store.test_store, |records| {
         records.change_inode(store.large, |inode| {
             let InodeBody::File(file) = &mut inode.body else {
                 panic!("a file is a file");
@@ -212,7 +212,7 @@ fn bytes_that_do_not_match_their_checksum_are_found_when_asked_for() {
         return;
     }
     let store = Store::new();
-    let (_, _, path) = data_file(&store.place, store.large);
+    let (_, _, path) = data_file(&store.test_store, store.large);
     let file = fs::OpenOptions::new().write(true).open(path).unwrap();
     file.write_all_at(b"rot", 1_500_000).unwrap();
     drop(file);
@@ -227,7 +227,7 @@ fn an_entry_without_inode_is_found_and_removed() {
         return;
     }
     let store = Store::new();
-    in_records(&store.place, |records| {
+    in_records(&store.test_store, |records| {
         records.remove(&RecordKey::inode(store.large));
     });
     // Its attribute and its object belong to nothing, and its shard counts one inode too many.
@@ -246,13 +246,13 @@ fn an_inode_without_entry_is_found_and_named_in_the_root() {
         return;
     }
     let store = Store::new();
-    in_records(&store.place, |records| {
+    in_records(&store.test_store, |records| {
         records.remove(&records.entry("large"))
     });
     store.finds(&["InodeWithoutEntry", "WrongEntries"]);
     store.repairs_all();
-    let running = store.place.up();
-    let found = fs::read_dir(store.place.mnt()).unwrap().any(|entry| {
+    let running = store.test_store.up();
+    let found = fs::read_dir(store.test_store.mnt()).unwrap().any(|entry| {
         let entry = entry.unwrap();
         entry.ino() == store.large.0 && fs::read(entry.path()).unwrap() == vec![5; LARGE]
     });
@@ -277,7 +277,7 @@ fn wrong_counts_are_found_and_set_right() {
         return;
     }
     let store = Store::new();
-    in_records(&store.place, |records| {
+    in_records(&store.test_store, |records| {
         records.change_inode(store.small, |inode| inode.names = 5);
         records.change_inode(store.large, |inode| inode.xattrs = 3);
         records.change_inode(store.dir, |inode| {
@@ -302,7 +302,7 @@ fn records_that_cannot_be_read_are_found_and_left_alone() {
         return;
     }
     let store = Store::new();
-    in_records(&store.place, |records| {
+    in_records(&store.test_store, |records| {
         records.put_raw(&RecordKey::inode(store.small), b"\x01garbage");
         records.put_raw(&RecordKey::inode(store.large), b"\x09of a newer version");
     });
@@ -329,7 +329,7 @@ fn records_that_cannot_be_read_are_salvaged() {
         return;
     }
     let store = Store::new();
-    in_records(&store.place, |records| {
+    in_records(&store.test_store, |records| {
         for ino in [store.small, store.large, store.dir] {
             records.put_raw(&RecordKey::inode(ino), b"\x09of a newer version");
         }
@@ -347,8 +347,12 @@ fn records_that_cannot_be_read_are_salvaged() {
     assert!(paths.contains(&"/second-name"), "{json:#}");
     let (code, json) = store.check(&[]);
     assert_eq!(code, 0, "{json:#}");
-    let running = Running::start(&store.place.store(), &store.place.mnt(), &["--accept-loss"]);
-    let at = |name: &str| store.place.mnt().join(name);
+    let running = UpProcess::start(
+        &store.test_store.store(),
+        &store.test_store.mnt(),
+        &["--accept-loss"],
+    );
+    let at = |name: &str| store.test_store.mnt().join(name);
     assert!(fs::read(at("large")).unwrap() == vec![5; LARGE]);
     assert!(at("dir/sub").is_dir() && !at("dir/small").exists());
     let mut value = [0; 8];
@@ -367,7 +371,7 @@ fn a_directory_inside_of_itself_is_salvaged() {
         return;
     }
     let store = Store::new();
-    in_records(&store.place, |records| {
+    in_records(&store.test_store, |records| {
         let key = records.entry("dir");
         let entry: EntryRecord = records.get(&key);
         let sub: EntryRecord = records.get(&records.entry("sub"));
@@ -388,9 +392,13 @@ fn a_directory_inside_of_itself_is_salvaged() {
     assert_eq!(kinds_of(&json["found"]), ["NamedInLostFound"], "{json:#}");
     let (code, json) = store.check(&[]);
     assert_eq!(code, 0, "{json:#}");
-    let running = Running::start(&store.place.store(), &store.place.mnt(), &["--accept-loss"]);
+    let running = UpProcess::start(
+        &store.test_store.store(),
+        &store.test_store.mnt(),
+        &["--accept-loss"],
+    );
     // Whichever of the two has the lower number lost its name; the other lies in it. Numbers begin with a shard, and that is chance.
-    let named = fs::read_dir(store.place.mnt().join("lost+found")).unwrap();
+    let named = fs::read_dir(store.test_store.mnt().join("lost+found")).unwrap();
     let named: Vec<_> = named.map(|entry| entry.unwrap().path()).collect();
     let [only] = &named[..] else {
         panic!("{named:?}");
@@ -411,7 +419,7 @@ fn leftovers_that_belong_to_nothing_are_found_and_removed() {
         return;
     }
     let store = Store::new();
-    in_records(&store.place, |records| {
+    in_records(&store.test_store, |records| {
         let nobody = InodeId(0x9_9999);
         records.put(
             &RecordKey::xattr(nobody, b"user.x"),
@@ -435,19 +443,19 @@ fn a_log_damaged_in_the_middle_is_told_and_nothing_is_served() {
     }
     let store = Store::new();
     // Records of the log that the index does not have: the process is killed before it persists.
-    let running = store.place.up();
+    let running = store.test_store.up();
     // Each sync ends a batch: damage in the last one of a log could not be told from a torn write.
     for third in [0..50, 50..150, 150..200] {
         for n in third {
-            fs::write(store.place.mnt().join(format!("f{n}")), "x").unwrap();
+            fs::write(store.test_store.mnt().join(format!("f{n}")), "x").unwrap();
         }
-        fs::File::open(store.place.mnt())
+        fs::File::open(store.test_store.mnt())
             .unwrap()
             .sync_all()
             .unwrap();
     }
     running.kill();
-    let log = store.place.store().join("mds/log");
+    let log = store.test_store.store().join("mds/log");
     let mut damaged = 0;
     for segment in fs::read_dir(&log).unwrap() {
         let path = segment.unwrap().path();
@@ -460,12 +468,12 @@ fn a_log_damaged_in_the_middle_is_told_and_nothing_is_served() {
         }
     }
     assert_eq!(damaged, 1, "the batch is not in the log");
-    let output = gupfs(["check".as_ref(), store.place.store().as_os_str()]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the log is damaged: batch"), "{said}");
-    let said = store.place.refusal(&[]);
-    assert!(said.contains("the log is damaged: batch"), "{said}");
+    let output = gupfs(["check".as_ref(), store.test_store.store().as_os_str()]);
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("the log is damaged: batch"), "{printed}");
+    let printed = store.test_store.refusal(&[]);
+    assert!(printed.contains("the log is damaged: batch"), "{printed}");
 }
 
 #[test]
@@ -475,8 +483,8 @@ fn a_target_that_cannot_be_opened_is_told() {
     }
     let store = Store::new();
     fs::rename(
-        store.place.store().join("ost1"),
-        store.place.dir().join("elsewhere"),
+        store.test_store.store().join("ost1"),
+        store.test_store.dir().join("elsewhere"),
     )
     .unwrap();
     store.finds(&["TargetDown"]);
@@ -487,9 +495,9 @@ fn a_store_in_use_is_not_looked_at() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
-    let running = place.up();
-    let output = gupfs(["check".as_ref(), place.store().as_os_str()]);
+    let test_store = TestStore::new();
+    let running = test_store.up();
+    let output = gupfs(["check".as_ref(), test_store.store().as_os_str()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("is in use by process"));
     assert_eq!(running.stop(), 0);

@@ -1,6 +1,6 @@
 //! A stopped store, opened to damage it.
 
-use crate::running::Place;
+use crate::running::TestStore;
 use bytes::Bytes;
 use gupfs_namespace::{Inode, KeyRange, ParsedKey, Record, RecordKey, RecordKind};
 use gupfs_platform::{Disk, Platform};
@@ -18,8 +18,8 @@ struct Marker {
     shards: u16,
 }
 
-fn marker(place: &Place) -> Marker {
-    let text = std::fs::read_to_string(place.store().join("gupfs.toml")).unwrap();
+fn marker(test_store: &TestStore) -> Marker {
+    let text = std::fs::read_to_string(test_store.store().join("gupfs.toml")).unwrap();
     let table: toml::Table = text.parse().unwrap();
     let hex = |key: &str| u128::from_str_radix(table[key].as_str().unwrap(), 16).unwrap();
     Marker {
@@ -92,10 +92,10 @@ impl Records {
     }
 }
 
-pub fn in_records(place: &Place, plant: impl FnOnce(&Records)) {
-    let marker = marker(place);
+pub fn in_records(test_store: &TestStore, plant: impl FnOnce(&Records)) {
+    let marker = marker(test_store);
     run(async {
-        let mds = place.store().join("mds");
+        let mds = test_store.store().join("mds");
         let index = Index::open_fjall(&mds.join("index"), OPEN_TABLES_MIN).unwrap();
         let store = StoreId {
             cluster: marker.cluster,
@@ -116,13 +116,13 @@ pub fn in_records(place: &Place, plant: impl FnOnce(&Records)) {
 }
 
 pub fn in_objects<F: Future<Output = ()>>(
-    place: &Place,
+    test_store: &TestStore,
     ost: u16,
     plant: impl FnOnce(Objects) -> F,
 ) {
-    let cluster = marker(place).cluster;
+    let cluster = marker(test_store).cluster;
     run(async {
-        let disk = Disk::real(place.store().join(format!("ost{ost}"))).unwrap();
+        let disk = Disk::real(test_store.store().join(format!("ost{ost}"))).unwrap();
         let whose = TargetId {
             cluster,
             ost: OstId(ost),
@@ -137,9 +137,9 @@ pub fn in_objects<F: Future<Output = ()>>(
 }
 
 /// The data file of an inode's only object, with its OST.
-pub fn data_file(place: &Place, ino: InodeId) -> (u16, ObjectId, PathBuf) {
+pub fn data_file(test_store: &TestStore, ino: InodeId) -> (u16, ObjectId, PathBuf) {
     for ost in 0..2 {
-        let top = place.store().join(format!("ost{ost}/objects"));
+        let top = test_store.store().join(format!("ost{ost}/objects"));
         for dir in std::fs::read_dir(top).unwrap() {
             for file in std::fs::read_dir(dir.unwrap().path()).unwrap() {
                 let path = file.unwrap().path();

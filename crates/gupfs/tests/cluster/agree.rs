@@ -1,7 +1,7 @@
 //! Two mounts agree as two processes on one host would.
 
 use crate::running::{can_mount, gupfs};
-use crate::town::{Town, text};
+use crate::test_cluster::{TestCluster, text};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::fd::AsRawFd;
@@ -12,8 +12,8 @@ fn what_one_mount_does_the_other_sees_at_once() {
     if !can_mount() {
         return;
     }
-    let town = Town::new(2, 2);
-    let (a, b) = (&town.mounts[0].at, &town.mounts[1].at);
+    let cluster = TestCluster::new(2, 2);
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
     // Small, larger, larger than an object's first part; each read through a handle that is open already.
     fs::write(a.join("f"), "one").unwrap();
     let mut reader = File::open(b.join("f")).unwrap();
@@ -65,8 +65,8 @@ fn what_one_mount_does_the_other_sees_at_once() {
     held.read_exact_at(&mut last, 99).unwrap();
     assert_eq!(&last, b"!");
     drop((writer, held));
-    town.wait_until("purged", |status| status["mds"]["purging"] == 0);
-    town.stop();
+    cluster.wait_until("purged", |status| status["mds"]["purging"] == 0);
+    cluster.stop();
 }
 
 #[test]
@@ -74,10 +74,10 @@ fn appends_of_two_mounts_are_neither_lost_nor_mixed() {
     if !can_mount() {
         return;
     }
-    let town = Town::new(2, 2);
+    let cluster = TestCluster::new(2, 2);
     const LINES: usize = 150;
     std::thread::scope(|scope| {
-        for (number, mount) in town.mounts.iter().enumerate() {
+        for (number, mount) in cluster.mounts.iter().enumerate() {
             scope.spawn(move || {
                 for line in 0..LINES {
                     let mut log = OpenOptions::new();
@@ -93,10 +93,10 @@ fn appends_of_two_mounts_are_neither_lost_nor_mixed() {
             });
         }
     });
-    let log = fs::read_to_string(town.mounts[0].at.join("log")).unwrap();
+    let log = fs::read_to_string(cluster.mounts[0].at.join("log")).unwrap();
     assert_eq!(
         log,
-        fs::read_to_string(town.mounts[1].at.join("log")).unwrap()
+        fs::read_to_string(cluster.mounts[1].at.join("log")).unwrap()
     );
     for number in 0..2 {
         let prefix = format!("{number} ");
@@ -105,11 +105,11 @@ fn appends_of_two_mounts_are_neither_lost_nor_mixed() {
             .filter(|line| line.starts_with(&prefix))
             .collect();
         assert_eq!(lines.len(), LINES);
-        for (line, said) in lines.iter().enumerate() {
-            assert_eq!(*said, format!("{number} {line} {}", "x".repeat(line)));
+        for (line, printed) in lines.iter().enumerate() {
+            assert_eq!(*printed, format!("{number} {line} {}", "x".repeat(line)));
         }
     }
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -117,16 +117,16 @@ fn an_ost_that_is_added_serves_at_once() {
     if !can_mount() {
         return;
     }
-    let town = Town::new(1, 1);
-    let added = town.add(&town.osts(0).join("disk2"));
+    let cluster = TestCluster::new(1, 1);
+    let added = cluster.add(&cluster.osts(0).join("disk2"));
     assert!(
-        String::from_utf8_lossy(&added.stdout).contains("is ost2 now"),
+        String::from_utf8_lossy(&added.stdout).contains("is now ost2"),
         "{added:?}"
     );
-    town.wait_until("used", |status| {
+    cluster.wait_until("used", |status| {
         status["mds"]["targets"][2]["usable"] == true
     });
-    let mount = &town.mounts[0].at;
+    let mount = &cluster.mounts[0].at;
     let set = gupfs([
         "layout",
         "set",
@@ -145,7 +145,7 @@ fn an_ost_that_is_added_serves_at_once() {
         .unwrap();
     assert_eq!(objects.len(), 3, "{layout:#}");
     // The same directory is not added twice, and a used one not at all.
-    let again = town.add(&town.osts(0).join("disk2"));
+    let again = cluster.add(&cluster.osts(0).join("disk2"));
     assert_eq!(again.status.code(), Some(2), "{again:?}");
-    town.stop();
+    cluster.stop();
 }

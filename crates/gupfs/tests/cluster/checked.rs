@@ -1,7 +1,7 @@
 //! `gupfs check` of a cluster whose OSTs lie elsewhere.
 
 use crate::running::{can_mount, gupfs, refused};
-use crate::town::{Town, text};
+use crate::test_cluster::{TestCluster, text};
 use expect_test::expect;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 /// Larger than what an inode holds.
 const LARGE: usize = 100_000;
 
-fn check(town: &Town, more: &[&str]) -> (i32, serde_json::Value) {
-    let store = text(&town.store());
+fn check(cluster: &TestCluster, more: &[&str]) -> (i32, serde_json::Value) {
+    let store = text(&cluster.store());
     let args = [&["check", &store, "--json"], more].concat();
     let output = gupfs(&args);
-    let said = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    (output.status.code().unwrap(), said)
+    let printed = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    (output.status.code().unwrap(), printed)
 }
 
 /// Some object's file below a directory of OSTs.
@@ -33,51 +33,51 @@ fn osts_elsewhere_are_looked_at_if_they_are_named_and_told_if_not() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(2, 1);
-    let mount = town.mounts[0].at.clone();
+    let mut cluster = TestCluster::new(2, 1);
+    let mount = cluster.mounts[0].at.clone();
     for number in 0..12 {
         fs::write(mount.join(format!("file{number}")), vec![7; LARGE]).unwrap();
     }
-    town.end_all();
-    let (one, other) = (text(&town.osts(0)), text(&town.osts(1)));
-    let elsewhere = |said: &serde_json::Value| -> (usize, u64) {
-        let all = said["seen"]["elsewhere"].as_object().unwrap();
+    cluster.end_all();
+    let (one, other) = (text(&cluster.osts(0)), text(&cluster.osts(1)));
+    let elsewhere = |printed: &serde_json::Value| -> (usize, u64) {
+        let all = printed["seen"]["elsewhere"].as_object().unwrap();
         let counts = all.values().map(|count| count.as_u64().unwrap());
         (all.len(), counts.sum())
     };
 
-    let (code, said) = check(&town, &[]);
-    assert_eq!((code, elsewhere(&said)), (0, (4, 12)), "{said:#}");
-    let words = gupfs(["check", &text(&town.store())]);
+    let (code, printed) = check(&cluster, &[]);
+    assert_eq!((code, elsewhere(&printed)), (0, (4, 12)), "{printed:#}");
+    let words = gupfs(["check", &text(&cluster.store())]);
     let words = String::from_utf8(words.stdout).unwrap();
     let told = |line: &&str| {
-        line.starts_with("not looked at: ost")
-            && line.ends_with("must be (--ost DIR names where it is)")
+        line.starts_with("not checked: ost")
+            && line.ends_with("objects (name its directory with --ost DIR)")
     };
     assert_eq!(words.lines().filter(told).count(), 4, "{words}");
 
-    let (code, said) = check(&town, &["--ost", &one, "--data"]);
-    assert_eq!((code, elsewhere(&said).0), (0, 2), "{said:#}");
+    let (code, printed) = check(&cluster, &["--ost", &one, "--data"]);
+    assert_eq!((code, elsewhere(&printed).0), (0, 2), "{printed:#}");
     let both = ["--ost", &one, "--ost", &other, "--data"];
-    let (code, said) = check(&town, &both);
-    assert_eq!((code, elsewhere(&said)), (0, (0, 0)), "{said:#}");
-    assert_eq!(said["seen"]["objects"], 12);
-    assert!(said["seen"]["bytes"].as_u64().unwrap() >= 12 * LARGE as u64);
+    let (code, printed) = check(&cluster, &both);
+    assert_eq!((code, elsewhere(&printed)), (0, (0, 0)), "{printed:#}");
+    assert_eq!(printed["seen"]["objects"], 12);
+    assert!(printed["seen"]["bytes"].as_u64().unwrap() >= 12 * LARGE as u64);
 
-    fs::remove_file(an_object(&town.osts(1))).unwrap();
-    let (code, said) = check(&town, &both);
+    fs::remove_file(an_object(&cluster.osts(1))).unwrap();
+    let (code, printed) = check(&cluster, &both);
     assert_eq!(code, 1);
-    assert_eq!(said["problems"][0]["kind"], "ObjectLost", "{said:#}");
+    assert_eq!(printed["problems"][0]["kind"], "ObjectLost", "{printed:#}");
 
-    let store = text(&town.store());
+    let store = text(&cluster.store());
     let refusal = |more: &[&str]| {
         let output = gupfs([&["check", &store], more].concat());
-        refused(&output, &town.root())
+        refused(&output, &cluster.root())
     };
     expect![[r#"
         2
-        gupfs check: 'DIR/mds' holds no OST.
-          → name the directory that `gupfs ost add` was given, or the one above it.
+        gupfs check: 'DIR/mds' contains no OST.
+          → name the directory that `gupfs ost add` created, or its parent directory.
     "#]]
     .assert_eq(&refusal(&["--ost", &store]));
     expect![[r#"
@@ -86,8 +86,11 @@ fn osts_elsewhere_are_looked_at_if_they_are_named_and_told_if_not() {
           → name each OST's directory once.
     "#]]
     .assert_eq(&refusal(&["--ost", &one, "--ost", &one]));
-    let foreign = Town::new(1, 0);
-    let said = refusal(&["--ost", &text(&foreign.osts(0))]);
-    assert!(said.contains("name OSTs of this cluster alone"), "{said}");
+    let foreign = TestCluster::new(1, 0);
+    let printed = refusal(&["--ost", &text(&foreign.osts(0))]);
+    assert!(
+        printed.contains("name only OSTs of this cluster"),
+        "{printed}"
+    );
     foreign.stop();
 }

@@ -2,7 +2,8 @@
 
 use crate::load;
 use crate::running::{can_mount, gupfs};
-use crate::town::{Ground, Town, text};
+use crate::test_cluster::{DaemonHosts, TestCluster, text};
+use gupfs_skips::{Need, skip};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -86,9 +87,9 @@ fn is_about(stamp: i64, ahead: i64) {
 }
 
 /// What object servers refused.
-fn refused(town: &Town, oss: usize) -> u64 {
-    let at = town.osses[oss].served_at();
-    let status = gupfs(["status", "--json", &at, "--key", &town.key()]);
+fn refused(cluster: &TestCluster, oss: usize) -> u64 {
+    let at = cluster.osses[oss].served_at();
+    let status = gupfs(["status", "--json", &at, "--key", &cluster.key()]);
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
     let gate = status["gate"].as_object().unwrap();
     let faults = ["missing", "forged", "expired", "fenced", "rights"];
@@ -102,27 +103,34 @@ fn wall_clocks_that_jump_change_time_stamps_and_nothing_else() {
         return;
     }
     if cfg!(not(target_arch = "x86_64")) {
-        eprintln!("SKIPPED: clocks of one process are moved on x86-64 alone");
+        skip(
+            Need::Architecture,
+            "the clock of one process can be moved on x86-64 only",
+        );
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let library = compile(dir.path());
-    let mut ground = Ground::default();
+    let mut daemon_hosts = DaemonHosts::default();
     let [of_mds, of_oss, of_mount] = ["mds", "oss0", "mnt0"].map(|daemon| {
         let wall = Wall::new(dir.path(), daemon);
         let before = wall.before(&library);
-        ground.before.insert(daemon.to_string(), before);
+        daemon_hosts.before.insert(daemon.to_string(), before);
         wall
     });
-    let mut town = Town::on(ground, 1, 2);
-    let mounts: Vec<_> = town.mounts.iter().map(|mount| mount.at.clone()).collect();
+    let mut cluster = TestCluster::on(daemon_hosts, 1, 2);
+    let mounts: Vec<_> = cluster
+        .mounts
+        .iter()
+        .map(|mount| mount.at.clone())
+        .collect();
     let (jumping, steady) = (&mounts[0], &mounts[1]);
-    let numbers = |town: &Town| {
-        let status = town.status();
+    let numbers = |cluster: &TestCluster| {
+        let status = cluster.status();
         let sessions = status["mds"]["sessions"].as_object().unwrap();
         sessions.keys().cloned().collect::<Vec<_>>()
     };
-    let before = numbers(&town);
+    let before = numbers(&cluster);
     let journals = load::while_working(&mounts, || {
         for ahead in [HOUR, -HOUR, 0] {
             of_mount.is_ahead(ahead);
@@ -151,21 +159,21 @@ fn wall_clocks_that_jump_change_time_stamps_and_nothing_else() {
         // Started in the past.
         for ahead in [-HOUR, 0] {
             of_mds.is_ahead(ahead);
-            town.mds.kill();
-            town.mds.start_again();
+            cluster.mds.kill();
+            cluster.mds.start_again();
             of_oss.is_ahead(ahead);
-            town.osses[0].kill();
-            town.osses[0].start_again();
+            cluster.osses[0].kill();
+            cluster.osses[0].start_again();
             std::thread::sleep(stays());
         }
     });
     let done: u64 = journals.iter().map(|journal| journal.operations).sum();
     eprintln!("11 jumps of three clocks: {done} operations, each done once");
-    assert_eq!(numbers(&town), before, "a session has ended");
+    assert_eq!(numbers(&cluster), before, "a session has ended");
     for mount in &mounts {
-        let status = Town::status_of(mount);
+        let status = TestCluster::status_of(mount);
         assert_eq!(status["mount"]["late"], 0, "{}", text(mount));
     }
-    assert_eq!(refused(&town, 0), 0);
-    town.stop();
+    assert_eq!(refused(&cluster, 0), 0);
+    cluster.stop();
 }

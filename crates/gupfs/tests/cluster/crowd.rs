@@ -1,7 +1,7 @@
 //! A thousand sessions of one metadata server: each a client with a connection of its own, without a mount.
 
-use crate::running::{PATIENCE, resident};
-use crate::town::{Ground, Town};
+use crate::running::{TIMEOUT, resident};
+use crate::test_cluster::{DaemonHosts, TestCluster};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use gupfs_client::{
@@ -58,7 +58,7 @@ impl Member {
             &me,
             Handlers::none().with_service(recalled.clone()),
         ));
-        let met = line.wait_connected(PATIENCE).await;
+        let met = line.wait_connected(TIMEOUT).await;
         let met = met.unwrap_or_else(|error| panic!("member {number}: {error}"));
         let lines = OssConnections::new(&identity, me, met.cluster, at);
         let route = Route::with_map(
@@ -146,8 +146,8 @@ async fn write(client: &Client, file: &OpenFile, at: u64, bytes: &'static [u8]) 
 }
 
 /// Sessions that the metadata server knows.
-fn known(town: &Town) -> usize {
-    let status = town.status();
+fn known(cluster: &TestCluster) -> usize {
+    let status = cluster.status();
     status["mds"]["sessions"].as_object().unwrap().len()
 }
 
@@ -166,15 +166,15 @@ fn a_thousand_sessions_come_back_to_a_metadata_server_that_was_killed() {
     raise_limit();
     // The usual limit of a shell: fewer than there are sessions.
     let few = ["sh", "-c", "ulimit -Sn 400; exec \"$0\" \"$@\""];
-    let mut ground = Ground::default();
+    let mut daemon_hosts = DaemonHosts::default();
     let before = few.map(str::to_string).to_vec();
-    ground.before.insert("mds".into(), before);
-    let mut town = Town::on(ground, 1, 0);
+    daemon_hosts.before.insert("mds".into(), before);
+    let mut cluster = TestCluster::on(daemon_hosts, 1, 0);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let platform = Platform::real();
-    let key = ClusterKey::new(fs::read(town.key()).unwrap().try_into().unwrap());
+    let key = ClusterKey::new(fs::read(cluster.key()).unwrap().try_into().unwrap());
     let base = ProcessIdentity::new(&platform, Net::real(), "crowd".into(), Some(key.into()));
-    let at = town.at.clone();
+    let at = cluster.at.clone();
     let begun = Instant::now();
     let members = runtime.block_on(async {
         let enter = |number| {
@@ -192,29 +192,29 @@ fn a_thousand_sessions_come_back_to_a_metadata_server_that_was_killed() {
     let begun = Instant::now();
     all(Work::Files(files() / sessions()));
     eprintln!("{} more files after {:?}", files(), begun.elapsed());
-    assert_eq!(known(&town), sessions());
-    let took = resident(town.mds.pid());
-    town.mds.kill();
+    assert_eq!(known(&cluster), sessions());
+    let took = resident(cluster.mds.pid());
+    cluster.mds.kill();
     let begun = Instant::now();
-    town.mds.start_again();
+    cluster.mds.start_again();
     let ready = begun.elapsed();
     all(Work::Goes);
     let served = begun.elapsed();
-    let takes = resident(town.mds.pid());
+    let takes = resident(cluster.mds.pid());
     eprintln!(
         "started again: ready after {ready:?}, all {} served after {served:?}; memory before {} MiB, after {} MiB",
         sessions(),
         took >> 20,
         takes >> 20
     );
-    assert_eq!(known(&town), sessions());
+    assert_eq!(known(&cluster), sessions());
     assert!(took.max(takes) < memory_most(), "{took}, {takes}");
     let begun = Instant::now();
     all(Work::Ends);
     eprintln!("all have left after {:?}", begun.elapsed());
-    assert_eq!(known(&town), 0);
+    assert_eq!(known(&cluster), 0);
     drop(members);
-    town.stop();
+    cluster.stop();
 }
 
 #[derive(Clone, Copy)]

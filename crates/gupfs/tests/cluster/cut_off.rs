@@ -2,8 +2,8 @@
 
 use crate::load;
 use crate::networks::{Cut, Networks};
-use crate::running::{PATIENCE, can_mount};
-use crate::town::Town;
+use crate::running::{TIMEOUT, can_mount};
+use crate::test_cluster::TestCluster;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -69,10 +69,14 @@ fn nobody_notices(how: Cut) {
     let Some(networks) = Networks::wire(&HOSTS) else {
         return;
     };
-    let town = Town::on(networks.ground(), 2, 2);
-    let mounts: Vec<_> = town.mounts.iter().map(|mount| mount.at.clone()).collect();
+    let cluster = TestCluster::on(networks.daemon_hosts(), 2, 2);
+    let mounts: Vec<_> = cluster
+        .mounts
+        .iter()
+        .map(|mount| mount.at.clone())
+        .collect();
     let (a, b) = (&mounts[0], &mounts[1]);
-    let sessions = sessions(&town);
+    let sessions = sessions(&cluster);
     // Held by its mount, which needs no metadata server to write and read it.
     let held = File::options()
         .create_new(true)
@@ -115,8 +119,8 @@ fn nobody_notices(how: Cut) {
     assert!(bytes == [vec![2; 50_000], vec![1; 50_000]].concat());
     let done: u64 = journals.iter().map(|journal| journal.operations).sum();
     eprintln!("3 cuts of {SHORT:?}, {how:?}: {done} operations, each done once");
-    assert_eq!(self::sessions(&town), sessions, "a session has ended");
-    town.stop();
+    assert_eq!(self::sessions(&cluster), sessions, "a session has ended");
+    cluster.stop();
 }
 
 #[test]
@@ -130,8 +134,8 @@ fn a_short_cut_that_nobody_is_told_of_is_waited_for() {
 }
 
 /// The metadata server's sessions, by number.
-fn sessions(town: &Town) -> Vec<String> {
-    let status = town.status();
+fn sessions(cluster: &TestCluster) -> Vec<String> {
+    let status = cluster.status();
     let sessions = status["mds"]["sessions"].as_object().unwrap();
     sessions.keys().cloned().collect()
 }
@@ -141,7 +145,7 @@ fn in_the_end<T>(what: &str, mut run: impl FnMut() -> io::Result<T>) -> T {
     loop {
         match run() {
             Ok(done) => return done,
-            Err(error) => assert!(begun.elapsed() < PATIENCE, "{what}: {error}"),
+            Err(error) => assert!(begun.elapsed() < TIMEOUT, "{what}: {error}"),
         }
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -190,11 +194,11 @@ impl Open {
 }
 
 /// A mount is cut off for longer than its session lives.
-fn a_mount_is_away(town: &Town, networks: &Networks, (how, time): (Cut, Duration)) {
-    let (a, b) = (&town.mounts[0].at, &town.mounts[1].at);
+fn a_mount_is_away(cluster: &TestCluster, networks: &Networks, (how, time): (Cut, Duration)) {
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
     let [first, second] = ["first", "second"].map(|name| Open::on(a, name));
     let of_b = Open::on(b, "of the other");
-    let before = sessions(town);
+    let before = sessions(cluster);
     let went_on = std::thread::scope(|scope| {
         let waits = cut_for(networks, ("mnt0", how, time), || {
             let waits = scope.spawn(|| fs::create_dir(a.join("made meanwhile")));
@@ -203,13 +207,13 @@ fn a_mount_is_away(town: &Town, networks: &Networks, (how, time): (Cut, Duration
             let begun = Instant::now();
             let file = OpenOptions::new().write(true).open(b.join(&first.name));
             file.unwrap().write_all_at(&[4; 10], LONG as u64).unwrap();
-            assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
             let bytes = fs::read(b.join(&first.name)).unwrap();
             assert!(bytes[10..] == [vec![1; LONG - 10], vec![4; 10]].concat());
             second.is_whole(b);
             of_b.file.write_all_at(&[2; 10], 0).unwrap();
             of_b.file.sync_all().unwrap();
-            let now = sessions(town);
+            let now = sessions(cluster);
             assert!(now.len() == 1 && before.contains(&now[0]), "{now:?}");
             waits
         });
@@ -232,21 +236,25 @@ fn a_mount_is_away(town: &Town, networks: &Networks, (how, time): (Cut, Duration
     of_b.is_whole(a);
     let bytes = fs::read(a.join(&first.name)).unwrap();
     assert!(bytes[10..] == [vec![1; LONG - 10], vec![4; 10]].concat());
-    let after = sessions(town);
+    let after = sessions(cluster);
     assert!(after.len() == 2, "{after:?}");
     assert_eq!(after.iter().filter(|it| before.contains(it)).count(), 1);
 }
 
 /// The metadata server hears nobody for longer than sessions live: all of them end.
-fn the_metadata_server_is_away(town: &Town, networks: &Networks, (how, time): (Cut, Duration)) {
-    let mounts = [&town.mounts[0].at, &town.mounts[1].at];
+fn the_metadata_server_is_away(
+    cluster: &TestCluster,
+    networks: &Networks,
+    (how, time): (Cut, Duration),
+) {
+    let mounts = [&cluster.mounts[0].at, &cluster.mounts[1].at];
     let open = mounts.map(|mount| {
         Open::on(
             mount,
             &format!("held {}", mount.display()).replace('/', "_"),
         )
     });
-    let before = sessions(town);
+    let before = sessions(cluster);
     cut_for(networks, ("mds", how, time), || {});
     for mount in mounts {
         in_the_end("a new session", || fs::write(mount.join("new"), "new"));
@@ -255,17 +263,21 @@ fn the_metadata_server_is_away(town: &Town, networks: &Networks, (how, time): (C
         file.is_stale();
         mounts.iter().for_each(|mount| file.is_whole(mount));
     }
-    town.wait_until("two new sessions", |status| {
+    cluster.wait_until("two new sessions", |status| {
         let sessions = status["mds"]["sessions"].as_object().unwrap();
         sessions.len() == 2 && sessions.keys().all(|session| !before.contains(session))
     });
 }
 
 /// Who needs an object server waits, without a deadline for as long as that takes; nothing is lost.
-fn an_object_server_is_away(town: &mut Town, networks: &Networks, (how, time): (Cut, Duration)) {
+fn an_object_server_is_away(
+    cluster: &mut TestCluster,
+    networks: &Networks,
+    (how, time): (Cut, Duration),
+) {
     let waits = ["--deadline", "none"];
-    let mounts = [town.mount_with(&waits), town.mount_with(&waits)];
-    let before = sessions(town);
+    let mounts = [cluster.mount_with(&waits), cluster.mount_with(&waits)];
+    let before = sessions(cluster);
     let journals = load::while_working(&mounts, || {
         std::thread::sleep(Duration::from_secs(1));
         cut_for(networks, ("oss1", how, time), || {
@@ -274,7 +286,7 @@ fn an_object_server_is_away(town: &mut Town, networks: &Networks, (how, time): (
     });
     let done: u64 = journals.iter().map(|journal| journal.operations).sum();
     eprintln!("an object server away for {time:?}, {how:?}: {done} operations");
-    assert_eq!(sessions(town), before, "a session has ended");
+    assert_eq!(sessions(cluster), before, "a session has ended");
 }
 
 fn sessions_end(how: Cut) {
@@ -286,12 +298,12 @@ fn sessions_end(how: Cut) {
         let Some(networks) = Networks::wire(&hosts) else {
             return;
         };
-        let mut town = Town::on(networks.ground(), 2, 2);
-        a_mount_is_away(&town, &networks, (how, time));
-        the_metadata_server_is_away(&town, &networks, (how, time));
-        an_object_server_is_away(&mut town, &networks, (how, time));
+        let mut cluster = TestCluster::on(networks.daemon_hosts(), 2, 2);
+        a_mount_is_away(&cluster, &networks, (how, time));
+        the_metadata_server_is_away(&cluster, &networks, (how, time));
+        an_object_server_is_away(&mut cluster, &networks, (how, time));
         eprintln!("cut for {time:?}, {how:?}: as promised");
-        town.stop();
+        cluster.stop();
     }
 }
 

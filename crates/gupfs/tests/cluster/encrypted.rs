@@ -1,7 +1,7 @@
 //! A cluster whose connections are encrypted, and those who do not belong to it.
 
 use crate::running::{can_mount, gupfs, refused};
-use crate::town::{Secured, Town, text};
+use crate::test_cluster::{TestCluster, TlsFiles, text};
 use expect_test::expect;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::fs;
@@ -32,26 +32,26 @@ fn a_cluster_over_tls_works_and_others_are_told_why_they_do_not_belong() {
     let certs = tempfile::tempdir().unwrap();
     let ours = certs.path().join("ours");
     certificates(&ours, "gupfs.example.org");
-    let secured = Secured {
+    let secured = TlsFiles {
         dir: text(&ours),
         name: "gupfs.example.org".into(),
     };
-    let mut town = Town::secured(1, 2, Some(secured));
-    let (a, b) = (town.mounts[0].at.clone(), town.mounts[1].at.clone());
+    let mut cluster = TestCluster::secured(1, 2, Some(secured));
+    let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::write(a.join("f"), vec![9; 6 << 20]).unwrap();
     assert!(fs::read(b.join("f")).unwrap() == vec![9; 6 << 20]);
     // Killed and started again it comes back by itself.
-    town.osses[0].kill();
-    town.osses[0].start_again();
+    cluster.osses[0].kill();
+    cluster.osses[0].start_again();
     fs::write(b.join("g"), "again").unwrap();
     assert_eq!(fs::read_to_string(a.join("g")).unwrap(), "again");
-    let (at, key) = (town.at.clone(), town.key());
-    let point = text(&town.root().join("mnt"));
+    let (at, key) = (cluster.at.clone(), cluster.key());
+    let point = text(&cluster.root().join("mnt"));
     fs::create_dir(&point).unwrap();
-    let said = |args: &[&str]| {
+    let printed = |args: &[&str]| {
         let given = [args, &["--key", &key]].concat();
         let output = gupfs(given);
-        refused(&output, &town.root())
+        refused(&output, &cluster.root())
             .replace(&at, "AT")
             .replace(&text(certs.path()), "CERTS")
     };
@@ -59,12 +59,12 @@ fn a_cluster_over_tls_works_and_others_are_told_why_they_do_not_belong() {
         2
         gupfs mount: cannot reach the metadata server at 'AT': the server rejected the connection: this server requires TLS: name the directory of the site's certificates (--tls).
     "#]]
-    .assert_eq(&said(&["mount", &at, &point]));
+    .assert_eq(&printed(&["mount", &at, &point]));
     expect![[r#"
         2
-        gupfs status: cannot reach 'AT': the server rejected the connection: this server requires TLS: name the directory of the site's certificates (--tls).
+        gupfs status: cannot reach the server at 'AT': the server rejected the connection: this server requires TLS: name the directory of the site's certificates (--tls).
     "#]]
-    .assert_eq(&said(&["status", &at]));
+    .assert_eq(&printed(&["status", &at]));
     let theirs = certs.path().join("theirs");
     certificates(&theirs, "gupfs.example.org");
     let (theirs, ours) = (text(&theirs), text(&ours));
@@ -73,15 +73,15 @@ fn a_cluster_over_tls_works_and_others_are_told_why_they_do_not_belong() {
         2
         gupfs mount: cannot reach the metadata server at 'AT': the peer's certificate is not signed by our CA.
     "#]]
-    .assert_eq(&said(&[&["mount", &at, &point, "--tls", &theirs], &name[..]].concat()));
-    let wrong_name = said(&["mount", &at, &point, "--tls", &ours]);
+    .assert_eq(&printed(&[&["mount", &at, &point, "--tls", &theirs], &name[..]].concat()));
+    let wrong_name = printed(&["mount", &at, &point, "--tls", &ours]);
     assert!(
         wrong_name.contains("the peer's certificate has another name"),
         "{wrong_name}"
     );
     let status = gupfs([&["status", &at, "--key", &key, "--tls", &ours], &name[..]].concat());
     assert!(status.status.success(), "{status:?}");
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -89,20 +89,20 @@ fn a_client_that_speaks_tls_is_told_that_the_server_does_not() {
     if !can_mount() {
         return;
     }
-    let town = Town::new(1, 0);
-    let certs = town.root().join("certs");
+    let cluster = TestCluster::new(1, 0);
+    let certs = cluster.root().join("certs");
     certificates(&certs, "gupfs.example.org");
-    let point = text(&town.root().join("mnt"));
+    let point = text(&cluster.root().join("mnt"));
     fs::create_dir(&point).unwrap();
-    let (key, certs) = (town.key(), text(&certs));
-    let args = ["mount", &town.at, &point, "--key", &key, "--tls", &certs];
-    let said = refused(&gupfs(args), &town.root()).replace(&town.at, "AT");
+    let (key, certs) = (cluster.key(), text(&certs));
+    let args = ["mount", &cluster.at, &point, "--key", &key, "--tls", &certs];
+    let printed = refused(&gupfs(args), &cluster.root()).replace(&cluster.at, "AT");
     expect![[r#"
         2
         gupfs mount: cannot reach the metadata server at 'AT': the peer does not use TLS, and this process requires TLS.
     "#]]
-    .assert_eq(&said);
-    town.stop();
+    .assert_eq(&printed);
+    cluster.stop();
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn files_for_tls_that_cannot_be_used_are_named() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     expect![[r#"
         2
-        gupfs config: others than its owner may read the private key 'DIR/certs/key.pem'.
+        gupfs config: other users than its owner can read the private key 'DIR/certs/key.pem'.
           → chmod 600 'DIR/certs/key.pem'.
     "#]]
     .assert_eq(&refused(&check(), dir.path()));
@@ -126,7 +126,7 @@ fn files_for_tls_that_cannot_be_used_are_named() {
     expect![[r#"
         2
         gupfs config: cannot read 'DIR/certs/key.pem' for TLS: No such file or directory (os error 2).
-          → docs/operate.md, "TLS", says how to make them.
+          → docs/operate.md, "TLS", describes how to make them.
     "#]]
     .assert_eq(&refused(&check(), dir.path()));
     fs::remove_file(certs.join("cert.pem")).unwrap();
@@ -142,15 +142,15 @@ fn files_for_tls_that_cannot_be_used_are_named() {
     ]);
     expect![[r#"
         2
-        gupfs oss: a server that speaks TLS needs a certificate of its own.
-          → put cert.pem and key.pem beside ca.pem: docs/operate.md, "TLS", says how to make them.
+        gupfs oss: a server needs a certificate for TLS.
+          → put cert.pem and key.pem into the directory of ca.pem; docs/operate.md, "TLS", describes how to make them.
     "#]]
     .assert_eq(&refused(&oss, dir.path()));
     fs::write(certs.join("ca.pem"), "nothing").unwrap();
     expect![[r#"
         2
-        gupfs config: no TLS with the files in 'DIR/certs': found no CA in the PEM data.
-          → docs/operate.md, "TLS", says how to make them.
+        gupfs config: the files in 'DIR/certs' cannot be used for TLS: found no CA in the PEM data.
+          → docs/operate.md, "TLS", describes how to make them.
     "#]]
     .assert_eq(&refused(&check(), dir.path()));
 }

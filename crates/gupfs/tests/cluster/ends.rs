@@ -1,7 +1,7 @@
 //! A mount that is told to end does so: at every point of its life, whatever else has a copy of it, whoever is away.
 
-use crate::running::{PATIENCE, can_mount, is_mounted};
-use crate::town::{Town, text};
+use crate::running::{TIMEOUT, can_mount, is_mounted};
+use crate::test_cluster::{TestCluster, text};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::Read;
@@ -40,7 +40,7 @@ impl Other {
         let ours = fs::read_link("/proc/self/ns/mnt").unwrap();
         let begun = Instant::now();
         while self.namespace().is_none_or(|its| its == ours) {
-            assert!(begun.elapsed() < PATIENCE, "it has no mounts of its own");
+            assert!(begun.elapsed() < TIMEOUT, "it has no mounts of its own");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -59,8 +59,12 @@ fn a_copy_in_another_mount_namespace_keeps_no_mount_from_ending() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 2);
-    let mounts: Vec<_> = town.mounts.iter().map(|mount| mount.at.clone()).collect();
+    let mut cluster = TestCluster::new(1, 2);
+    let mounts: Vec<_> = cluster
+        .mounts
+        .iter()
+        .map(|mount| mount.at.clone())
+        .collect();
     fs::write(mounts[0].join("f"), vec![7; 300_000]).unwrap();
     let container = Other::start(
         Command::new("unshare")
@@ -70,22 +74,22 @@ fn a_copy_in_another_mount_namespace_keeps_no_mount_from_ending() {
     container.has_left();
     assert!(container.has_mount(&mounts[0]));
     let begun = Instant::now();
-    assert_eq!(town.mounts[0].daemon.stop(), 0);
+    assert_eq!(cluster.mounts[0].daemon.stop(), 0);
     assert!(
         begun.elapsed() < Duration::from_secs(40),
         "{:?}",
         begun.elapsed()
     );
     // A further signal does not wait for the copy at all.
-    town.mounts[1].daemon.signal(Signal::TERM);
+    cluster.mounts[1].daemon.signal(Signal::TERM);
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(town.mounts[1].daemon.stop(), 0);
+    assert_eq!(cluster.mounts[1].daemon.stop(), 0);
     drop(container);
-    for mount in &mut town.mounts {
+    for mount in &mut cluster.mounts {
         mount.daemon.start_again();
         assert!(fs::read(mount.at.join("f")).unwrap() == vec![7; 300_000]);
     }
-    town.stop();
+    cluster.stop();
 }
 
 /// Every start of a mount tries the kernel in a process with mounts of its own.
@@ -94,13 +98,13 @@ fn a_start_beside_keeps_no_copies_of_others_mounts() {
     if !can_mount() {
         return;
     }
-    let town = Town::new(1, 1);
-    let mount = town.mounts[0].at.clone();
-    let place = tempfile::tempdir().unwrap();
+    let cluster = TestCluster::new(1, 1);
+    let mount = cluster.mounts[0].at.clone();
+    let test_store = tempfile::tempdir().unwrap();
     let mut trial = Other::start(
         crate::running::command()
             .args(["kernel-facts", "--all", "--device"])
-            .arg(place.path())
+            .arg(test_store.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped()),
     );
@@ -118,20 +122,20 @@ fn a_start_beside_keeps_no_copies_of_others_mounts() {
         std::thread::sleep(Duration::from_millis(2));
     }
     let mut findings = String::new();
-    let mut said = trial.0.stdout.take().unwrap();
-    said.read_to_string(&mut findings).unwrap();
+    let mut printed = trial.0.stdout.take().unwrap();
+    printed.read_to_string(&mut findings).unwrap();
     assert!(findings.starts_with('['), "{findings}");
     assert!(fs::read_dir(&mount).is_ok(), "ours is still there");
-    town.stop();
+    cluster.stop();
 }
 
 /// One start of `gupfs mount`, told to end after a while; how long it took to do so.
-fn ends_after(town: &Town, point: &Path, delay: Duration) -> Duration {
-    let store = text(&town.store());
+fn ends_after(cluster: &TestCluster, point: &Path, delay: Duration) -> Duration {
+    let store = text(&cluster.store());
     let key = format!("{store}/cluster.key");
     let mut mount = Other::start(
         crate::running::command()
-            .args(["mount", &town.at, &text(point), "--key", &key])
+            .args(["mount", &cluster.at, &text(point), "--key", &key])
             .stdout(Stdio::null()),
     );
     std::thread::sleep(delay);
@@ -139,7 +143,7 @@ fn ends_after(town: &Town, point: &Path, delay: Duration) -> Duration {
     mount.signal(Signal::TERM);
     while mount.0.try_wait().unwrap().is_none() {
         assert!(
-            begun.elapsed() < PATIENCE,
+            begun.elapsed() < TIMEOUT,
             "told after {delay:?}, it does not end"
         );
         std::thread::sleep(Duration::from_millis(10));
@@ -156,15 +160,15 @@ fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 1);
-    let point = town.root().join("told");
+    let mut cluster = TestCluster::new(1, 1);
+    let point = cluster.root().join("told");
     fs::create_dir(&point).unwrap();
     // Through its start, in steps that wander over it; and behind it.
     for step in 0..14 {
-        ends_after(&town, &point, Duration::from_millis(step * 97));
+        ends_after(&cluster, &point, Duration::from_millis(step * 97));
     }
     // Under load, with what programs changed through mappings not written yet.
-    let busy = town.mounts[0].at.clone();
+    let busy = cluster.mounts[0].at.clone();
     let is_over = Arc::new(AtomicBool::new(false));
     let stops = is_over.clone();
     // A write that begins after the unmount goes to the directory below and succeeds: it does not end the loop.
@@ -177,34 +181,34 @@ fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
         }
     });
     std::thread::sleep(Duration::from_millis(700));
-    town.mounts[0].daemon.signal(Signal::TERM);
+    cluster.mounts[0].daemon.signal(Signal::TERM);
     std::thread::sleep(Duration::from_millis(300));
     // In use: the second signal does not wait.
-    assert_eq!(town.mounts[0].daemon.stop(), 0);
+    assert_eq!(cluster.mounts[0].daemon.stop(), 0);
     is_over.store(true, Relaxed);
     writer.join().unwrap();
     // What it wrote below the mount point: the next mount wants an empty directory.
     for number in 0..7 {
-        let _ = fs::remove_file(town.mounts[0].at.join(format!("w{number}")));
+        let _ = fs::remove_file(cluster.mounts[0].at.join(format!("w{number}")));
     }
     // Servers are away: before it has met them, and after.
-    town.osses[0].kill();
-    ends_after(&town, &point, Duration::from_millis(1_500));
-    town.mds.kill();
-    ends_after(&town, &point, Duration::from_millis(700));
-    town.mds.start_again();
-    town.osses[0].start_again();
-    town.mounts[0].daemon.start_again();
-    let mount = town.mounts[0].at.clone();
+    cluster.osses[0].kill();
+    ends_after(&cluster, &point, Duration::from_millis(1_500));
+    cluster.mds.kill();
+    ends_after(&cluster, &point, Duration::from_millis(700));
+    cluster.mds.start_again();
+    cluster.osses[0].start_again();
+    cluster.mounts[0].daemon.start_again();
+    let mount = cluster.mounts[0].at.clone();
     fs::write(mount.join("last"), vec![1; 100_000]).unwrap();
-    town.mds.kill();
-    town.osses[0].kill();
+    cluster.mds.kill();
+    cluster.osses[0].kill();
     // Its last words find nobody: that is told, and it ends.
-    let code = town.mounts[0].daemon.stop();
+    let code = cluster.mounts[0].daemon.stop();
     assert!([0, 1].contains(&code), "{code}");
     assert!(!is_mounted(&mount));
-    town.mounts.clear();
-    town.mds.start_again();
-    town.osses[0].start_again();
-    town.stop();
+    cluster.mounts.clear();
+    cluster.mds.start_again();
+    cluster.osses[0].start_again();
+    cluster.stop();
 }

@@ -1,8 +1,8 @@
 //! Disks that fail below servers: what fsync acknowledged is there, and a server that cannot serve ends.
 
 use crate::fragile::{FragileDisk, Syncer, forget_pages};
-use crate::running::{PATIENCE, Place, Running, can_mount, gupfs};
-use crate::town::Town;
+use crate::running::{TIMEOUT, TestStore, UpProcess, can_mount, gupfs};
+use crate::test_cluster::TestCluster;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -22,18 +22,18 @@ fn fsync_succeeds_over_nothing_that_was_lost_though_another_program_took_the_err
     const FILES: usize = 300;
     let data = vec![b'D'; 64 << 10];
     let disk = FragileDisk::make(900);
-    let place = Place::new();
+    let test_store = TestStore::new();
     let store = disk.at.join("store");
-    let running = Running::start(&store, &place.mnt(), &["--osts", "1"]);
+    let running = UpProcess::start(&store, &test_store.mnt(), &["--osts", "1"]);
     let names: Vec<PathBuf> = (0..FILES)
-        .map(|n| place.mnt().join(format!("f{n}")))
+        .map(|n| test_store.mnt().join(format!("f{n}")))
         .collect();
     // Names, inodes and directories are there before the disk fails.
     for name in &names {
         fs::write(name, vec![b'w'; 8192]).unwrap();
     }
     assert!(
-        gupfs(["sync".as_ref(), place.mnt().as_os_str()])
+        gupfs(["sync".as_ref(), test_store.mnt().as_os_str()])
             .status
             .success()
     );
@@ -58,7 +58,7 @@ fn fsync_succeeds_over_nothing_that_was_lost_though_another_program_took_the_err
         "no write was lost: the disk did not fail"
     );
     forget_pages(&store);
-    forget_pages(&place.mnt());
+    forget_pages(&test_store.mnt());
     let lost = synced.iter().filter(|name| {
         let mut found = vec![0; data.len()];
         let read = File::open(name).and_then(|file| file.read_exact_at(&mut found, MIB));
@@ -95,25 +95,25 @@ fn what_was_synced_survives_an_index_that_could_not_be_and_restarts_before_and_a
         return;
     }
     let disk = FragileDisk::make(900);
-    let mut town = Town::with_store(disk.at.join("store"), 1, 0);
-    let mount = town.mount();
+    let mut cluster = TestCluster::with_store(disk.at.join("store"), 1, 0);
+    let mount = cluster.mount();
     make(&mount, "first", 300);
     sync(&mount);
-    assert_eq!(town.mds.stop(), 0);
-    town.mds.start_again();
+    assert_eq!(cluster.mds.stop(), 0);
+    cluster.mds.start_again();
 
     disk.fail();
     make(&mount, "second", 2000); // the log has its space already
     sync(&mount);
     assert_ne!(
-        town.mds.stop(),
+        cluster.mds.stop(),
         0,
         "the index was synced to a disk that takes nothing"
     );
     disk.heal();
 
     // In the same boot: what the disk never took is still in memory, as clean pages.
-    town.mds.start_again();
+    cluster.mds.start_again();
     assert_eq!(
         (count(&mount, "first"), count(&mount, "second")),
         (300, 2000)
@@ -128,15 +128,15 @@ fn what_was_synced_survives_an_index_that_could_not_be_and_restarts_before_and_a
     drop(first);
     make(&mount, "third", 100);
     sync(&mount);
-    assert_eq!(town.mds.stop(), 0);
+    assert_eq!(cluster.mds.stop(), 0);
 
     disk.mount_anew();
-    town.mds.start_again();
+    cluster.mds.start_again();
     let found = ["first", "second", "third"].map(|kind| count(&mount, kind));
     assert_eq!(found, [300, 2000, 100]);
-    town.end_all();
-    let store = town.store();
-    let osts = town.osts(0);
+    cluster.end_all();
+    let store = cluster.store();
+    let osts = cluster.osts(0);
     let checked = gupfs([
         "check".as_ref(),
         store.as_os_str(),
@@ -144,7 +144,7 @@ fn what_was_synced_survives_an_index_that_could_not_be_and_restarts_before_and_a
         osts.as_os_str(),
     ]);
     assert!(checked.status.success(), "{checked:?}");
-    drop(town);
+    drop(cluster);
     drop(disk);
 }
 
@@ -154,8 +154,8 @@ fn a_metadata_server_whose_store_failed_ends_and_its_clients_go_on_with_the_next
         return;
     }
     let disk = FragileDisk::make(420);
-    let mut town = Town::with_store(disk.at.join("store"), 1, 0);
-    let mount = town.mount();
+    let mut cluster = TestCluster::with_store(disk.at.join("store"), 1, 0);
+    let mount = cluster.mount();
     fs::write(mount.join("before"), b"before").unwrap();
     sync(&mount);
     disk.fail();
@@ -179,21 +179,21 @@ fn a_metadata_server_whose_store_failed_ends_and_its_clients_go_on_with_the_next
             }
             Ok::<(), std::io::Error>(())
         });
-        assert_ne!(town.mds.ends(), 0);
+        assert_ne!(cluster.mds.ends(), 0);
         disk.heal();
-        town.mds.start_again();
+        cluster.mds.start_again();
         fs::write(mount.join("after"), b"after").unwrap();
         let before = done.load(Relaxed);
         let begun = Instant::now();
         while done.load(Relaxed) < before + 20 && !working.is_finished() {
-            assert!(begun.elapsed() < PATIENCE, "the program does not go on");
+            assert!(begun.elapsed() < TIMEOUT, "the program does not go on");
             std::thread::sleep(Duration::from_millis(10));
         }
         enough.store(true, Relaxed);
         working.join().unwrap().unwrap();
     });
     assert_eq!(fs::read(mount.join("before")).unwrap(), b"before");
-    drop(town);
+    drop(cluster);
     drop(disk);
 }
 
@@ -203,8 +203,8 @@ fn an_object_server_whose_disk_failed_ends_and_fsync_says_so_also_after_its_rest
         return;
     }
     let disk = FragileDisk::make(600);
-    let mut town = Town::with_objects(disk.at.clone(), 1, 0);
-    let mount = town.mount();
+    let mut cluster = TestCluster::with_objects(disk.at.clone(), 1, 0);
+    let mount = cluster.mount();
     let files: Vec<File> = (0..8)
         .map(|number| File::create_new(mount.join(format!("f{number}"))).unwrap())
         .collect();
@@ -223,9 +223,9 @@ fn an_object_server_whose_disk_failed_ends_and_fsync_says_so_also_after_its_rest
     }
     std::thread::scope(|scope| {
         let syncing = scope.spawn(|| files.iter().filter(|file| file.sync_all().is_ok()).count());
-        assert_ne!(town.osses[0].ends(), 0);
+        assert_ne!(cluster.osses[0].ends(), 0);
         disk.heal();
-        town.osses[0].start_again();
+        cluster.osses[0].start_again();
         assert_eq!(
             syncing.join().unwrap(),
             0,
@@ -243,6 +243,6 @@ fn an_object_server_whose_disk_failed_ends_and_fsync_says_so_also_after_its_rest
         file.sync_all().unwrap();
     }
     drop((files, lost));
-    drop(town);
+    drop(cluster);
     drop(disk);
 }

@@ -82,11 +82,11 @@ impl FragileDisk {
         let layout = output("dumpe2fs", &[text(&image)]);
         for line in layout.lines().map(str::trim) {
             for part in line.split(", ") {
-                let Some((what, place)) = part.split_once(" at ") else {
+                let Some((what, test_store)) = part.split_once(" at ") else {
                     continue;
                 };
-                let place = place.split([' ', ',']).next().unwrap_or_default();
-                match (what, place.split_once('-')) {
+                let test_store = test_store.split([' ', ',']).next().unwrap_or_default();
+                match (what, test_store.split_once('-')) {
                     ("Inode table", Some((first, last))) => {
                         blocks.extend(number(first)..=number(last))
                     }
@@ -95,7 +95,7 @@ impl FragileDisk {
                         | "Backup superblock",
                         None,
                     ) => {
-                        blocks.insert(number(place));
+                        blocks.insert(number(test_store));
                     }
                     _ => {}
                 }

@@ -1,7 +1,7 @@
 //! Servers that are away: an error and never a hang, and nothing is left of it when they are back.
 
 use crate::running::{can_mount, command, wait_until_unmounted};
-use crate::town::{Town, text};
+use crate::test_cluster::{TestCluster, text};
 use rustix::process::Signal;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -30,8 +30,8 @@ fn within<T: Send + 'static>(
 ) -> T {
     let (tell, told) = channel();
     std::thread::spawn(move || tell.send(run()));
-    let said = told.recv_timeout(time);
-    said.unwrap_or_else(|_| panic!("{what} takes longer than {time:?}"))
+    let printed = told.recv_timeout(time);
+    printed.unwrap_or_else(|_| panic!("{what} takes longer than {time:?}"))
 }
 
 fn times_out<T: Send + 'static>(what: &str, run: impl FnOnce() -> io::Result<T> + Send + 'static) {
@@ -63,9 +63,12 @@ fn program_times_out(line: &str) {
     let output = within(BY_PATH + GRACE, line, move || {
         child.wait_with_output().unwrap()
     });
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{line}");
-    assert!(said.contains("Connection timed out"), "{line}: {said}");
+    assert!(
+        printed.contains("Connection timed out"),
+        "{line}: {printed}"
+    );
 }
 
 /// It waits already, and is gone within a second after this.
@@ -80,7 +83,7 @@ fn is_killed_at_once(mut child: Child, what: &str) {
 fn all_is_over(mount: &Path) {
     let begun = Instant::now();
     loop {
-        let status = Town::status_of(mount);
+        let status = TestCluster::status_of(mount);
         let (mount, client) = (&status["mount"], &status["client"]);
         let waiting = client["waiting"].as_array().unwrap().len();
         if mount["late"] == 0 && waiting == 0 && client["open_files"] == 0 {
@@ -91,8 +94,8 @@ fn all_is_over(mount: &Path) {
     }
 }
 
-fn deadline(town: &mut Town) -> std::path::PathBuf {
-    town.mount_with(&["--deadline", "2s"])
+fn deadline(cluster: &mut TestCluster) -> std::path::PathBuf {
+    cluster.mount_with(&["--deadline", "2s"])
 }
 
 #[test]
@@ -100,15 +103,15 @@ fn calls_end_at_the_deadline_while_the_metadata_server_is_away() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 0);
-    let (a, b) = (deadline(&mut town), town.mount());
+    let mut cluster = TestCluster::new(1, 0);
+    let (a, b) = (deadline(&mut cluster), cluster.mount());
     fs::create_dir(a.join("d")).unwrap();
     for name in ["f", "d/f"] {
         fs::write(a.join(name), vec![1; LONG]).unwrap();
     }
     let file = OpenOptions::new().write(true).open(a.join("f")).unwrap();
     file.write_at(&[2; 10], 0).unwrap();
-    town.mds.signal(Signal::STOP);
+    cluster.mds.signal(Signal::STOP);
     let path = |name: &str| a.join(name);
     program_times_out(&format!("cat {}", text(&path("d/f"))));
     program_times_out(&format!("ls {}", text(&path("d"))));
@@ -117,8 +120,8 @@ fn calls_end_at_the_deadline_while_the_metadata_server_is_away() {
     let name = path("d/f");
     times_out_within(BY_PATH, "unlink", move || fs::remove_file(name));
     times_out("fsync", move || file.sync_all());
-    assert!(Town::status_of(&a)["mount"]["late"].as_u64() > Some(0));
-    town.mds.signal(Signal::CONT);
+    assert!(TestCluster::status_of(&a)["mount"]["late"].as_u64() > Some(0));
+    cluster.mds.signal(Signal::CONT);
     all_is_over(&a);
     // What was told to have failed was done or was not; what was told to be done is there, and everything works.
     for mount in [&a, &b] {
@@ -130,9 +133,9 @@ fn calls_end_at_the_deadline_while_the_metadata_server_is_away() {
     fs::remove_dir_all(b.join("d")).unwrap();
     fs::write(a.join("f"), "at last").unwrap();
     assert_eq!(fs::read(b.join("f")).unwrap(), b"at last");
-    town.wait_until("purged", |status| status["mds"]["purging"] == 0);
+    cluster.wait_until("purged", |status| status["mds"]["purging"] == 0);
     all_is_over(&a);
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -140,22 +143,22 @@ fn calls_end_at_the_deadline_while_an_object_server_is_away() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 0);
-    let (a, b) = (deadline(&mut town), town.mount());
+    let mut cluster = TestCluster::new(1, 0);
+    let (a, b) = (deadline(&mut cluster), cluster.mount());
     fs::write(a.join("f"), vec![1; LONG]).unwrap();
     let file = OpenOptions::new().write(true).open(a.join("f")).unwrap();
     let again = file.try_clone().unwrap();
     let synced = file.try_clone().unwrap();
-    town.osses[0].kill();
+    cluster.osses[0].kill();
     times_out("write", move || file.write_at(&[2; LONG], 0));
     // It is still under way: what comes behind it has not begun.
     times_out("the second write", move || again.write_at(&[3; LONG], 0));
     times_out("fsync", move || synced.sync_all());
     program_times_out(&format!("cat {}", text(&a.join("f"))));
-    let said = crate::running::gupfs([Path::new("status"), &a]).stdout;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    assert!(said.contains("calls go on though"), "{said}");
-    assert!(said.contains("write asked ost"), "{said}");
+    let printed = crate::running::gupfs([Path::new("status"), &a]).stdout;
+    let printed = String::from_utf8_lossy(&printed).into_owned();
+    assert!(printed.contains("calls continue although"), "{printed}");
+    assert!(printed.contains("write waits for ost"), "{printed}");
     // Others go on.
     within(GRACE, "what needs no object", {
         let a = a.clone();
@@ -165,7 +168,7 @@ fn calls_end_at_the_deadline_while_an_object_server_is_away() {
             assert_eq!(fs::read(a.join("renamed")).unwrap(), b"in its inode");
         }
     });
-    town.osses[0].start_again();
+    cluster.osses[0].start_again();
     all_is_over(&a);
     // The first write is there, the second never was; whoever writes now has the last word.
     for mount in [&a, &b] {
@@ -177,7 +180,7 @@ fn calls_end_at_the_deadline_while_an_object_server_is_away() {
     drop(file);
     assert!(fs::read(b.join("f")).unwrap() == vec![4; LONG]);
     all_is_over(&a);
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -185,12 +188,12 @@ fn a_killed_program_does_not_wait_for_a_server_that_is_away() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 0);
-    let mount = town.mount_with(&["--deadline", "none"]);
+    let mut cluster = TestCluster::new(1, 0);
+    let mount = cluster.mount_with(&["--deadline", "none"]);
     let path = |name: &str| text(&mount.join(name));
     fs::create_dir(mount.join("d")).unwrap();
     fs::write(mount.join("f"), vec![1; LONG]).unwrap();
-    town.osses[0].signal(Signal::STOP);
+    cluster.osses[0].signal(Signal::STOP);
     let reads = format!("cat {}", path("f"));
     is_killed_at_once(program(&reads), "read");
     let writes = format!(
@@ -198,10 +201,10 @@ fn a_killed_program_does_not_wait_for_a_server_that_is_away() {
         path("f")
     );
     is_killed_at_once(program(&writes), "write");
-    town.osses[0].signal(Signal::CONT);
+    cluster.osses[0].signal(Signal::CONT);
     all_is_over(&mount);
     assert!(fs::read(mount.join("f")).unwrap() == vec![0; LONG]);
-    town.mds.signal(Signal::STOP);
+    cluster.mds.signal(Signal::STOP);
     for line in ["ls", "touch", "mkdir", "rm"] {
         // Each in a directory of its own: the kernel lets only one program at a time change a directory.
         let name = if line == "ls" {
@@ -211,11 +214,11 @@ fn a_killed_program_does_not_wait_for_a_server_that_is_away() {
         };
         is_killed_at_once(program(&format!("{line} {}", path(name))), line);
     }
-    town.mds.signal(Signal::CONT);
+    cluster.mds.signal(Signal::CONT);
     all_is_over(&mount);
     fs::remove_dir_all(mount.join("d")).unwrap();
-    town.wait_until("purged", |status| status["mds"]["purging"] == 0);
-    town.stop();
+    cluster.wait_until("purged", |status| status["mds"]["purging"] == 0);
+    cluster.stop();
 }
 
 #[test]
@@ -229,21 +232,21 @@ fn an_unmount_by_force_works_whoever_is_away() {
         "gupfs stop --force",
         "two signals",
     ] {
-        let mut town = Town::new(1, 0);
-        let mount = town.mount_with(&["--deadline", "none"]);
+        let mut cluster = TestCluster::new(1, 0);
+        let mount = cluster.mount_with(&["--deadline", "none"]);
         fs::write(mount.join("f"), vec![1; LONG]).unwrap();
         let open = File::open(mount.join("f")).unwrap();
-        town.mds.signal(Signal::STOP);
-        town.osses[0].signal(Signal::STOP);
+        cluster.mds.signal(Signal::STOP);
+        cluster.osses[0].signal(Signal::STOP);
         let mut waits = program(&format!("cat {}", text(&mount.join("f"))));
         std::thread::sleep(Duration::from_millis(500));
         assert!(waits.try_wait().unwrap().is_none());
         let (begun, at) = (Instant::now(), text(&mount));
         match how {
             "two signals" => {
-                town.mounts[0].daemon.signal(Signal::TERM);
+                cluster.mounts[0].daemon.signal(Signal::TERM);
                 std::thread::sleep(Duration::from_secs(1));
-                town.mounts[0].daemon.signal(Signal::TERM);
+                cluster.mounts[0].daemon.signal(Signal::TERM);
             }
             "gupfs stop --force" => {
                 // What it says last comes when the process has ended.
@@ -266,7 +269,7 @@ fn an_unmount_by_force_works_whoever_is_away() {
         within(Duration::from_secs(10), how, move || waits.wait().unwrap());
         eprintln!("{how}: {:?}", begun.elapsed());
         // It says that not everything could be told.
-        assert_eq!(town.mounts[0].daemon.ends(), 1, "{how}");
+        assert_eq!(cluster.mounts[0].daemon.ends(), 1, "{how}");
         eprintln!("{how}, the end: {:?}", begun.elapsed());
         assert!(begun.elapsed() < Duration::from_secs(45), "{how}");
         wait_until_unmounted(&mount);
@@ -278,14 +281,14 @@ fn a_mount_that_dies_while_servers_are_away_is_taken_away() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 0);
-    let mount = town.mount_with(&["--deadline", "none"]);
+    let mut cluster = TestCluster::new(1, 0);
+    let mount = cluster.mount_with(&["--deadline", "none"]);
     fs::write(mount.join("f"), vec![1; LONG]).unwrap();
-    town.mds.signal(Signal::STOP);
+    cluster.mds.signal(Signal::STOP);
     let mut waits = program(&format!("cat {}", text(&mount.join("f"))));
     std::thread::sleep(Duration::from_millis(500));
     assert!(waits.try_wait().unwrap().is_none());
-    town.mounts[0].daemon.kill();
+    cluster.mounts[0].daemon.kill();
     let status = within(Duration::from_secs(5), "cat", move || waits.wait().unwrap());
     assert!(!status.success());
     wait_until_unmounted(&mount);

@@ -1,7 +1,7 @@
 //! `gupfs up --listen`: a store that serves and mounts itself, mounted by others and joined by object servers.
 
 use crate::running::{can_mount, gupfs, wait_until_unmounted};
-use crate::town::{Daemon, text, word_after};
+use crate::test_cluster::{Daemon, text, word_after};
 use std::fs;
 
 #[test]

@@ -1,7 +1,7 @@
 //! Keys of hosts that only mount: what they are good for, and what not.
 
-use crate::running::{PATIENCE, can_mount, gupfs};
-use crate::town::{Daemon, Mounted, Town, text};
+use crate::running::{TIMEOUT, can_mount, gupfs};
+use crate::test_cluster::{Daemon, Mounted, TestCluster, text};
 use gupfs_platform::{Net, Platform};
 use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, ClusterRequest};
 use gupfs_proto::{FsError, Incarnation};
@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Makes a client key; its file.
-pub fn make(town: &Town, name: &str) -> PathBuf {
-    make_with(town, name, &[])
+pub fn make(cluster: &TestCluster, name: &str) -> PathBuf {
+    make_with(cluster, name, &[])
 }
 
 /// The same, with more arguments.
-pub fn make_with(town: &Town, name: &str, more: &[&str]) -> PathBuf {
-    let file = town.root().join(format!("{name}.key"));
-    let (store, out) = (text(&town.store()), text(&file));
+pub fn make_with(cluster: &TestCluster, name: &str, more: &[&str]) -> PathBuf {
+    let file = cluster.root().join(format!("{name}.key"));
+    let (store, out) = (text(&cluster.store()), text(&file));
     let args = ["key", "client", name, &store, "--out", &out];
     let made = gupfs([&args[..], more].concat());
     assert!(made.status.success(), "{made:?}");
@@ -31,15 +31,15 @@ pub fn make_with(town: &Town, name: &str, more: &[&str]) -> PathBuf {
 }
 
 /// Mounts with it; why not, if it is refused.
-pub fn mount(town: &mut Town, key: &str, deadline: &str) -> Result<PathBuf, String> {
-    let at = town.root().join(format!("mnt{}", town.mounts.len()));
+pub fn mount(cluster: &mut TestCluster, key: &str, deadline: &str) -> Result<PathBuf, String> {
+    let at = cluster.root().join(format!("mnt{}", cluster.mounts.len()));
     if !at.exists() {
         fs::create_dir(&at).unwrap();
     }
     let point = text(&at);
     let args = [
         "mount",
-        &town.at,
+        &cluster.at,
         &point,
         "--key",
         key,
@@ -47,7 +47,7 @@ pub fn mount(town: &mut Town, key: &str, deadline: &str) -> Result<PathBuf, Stri
         deadline,
     ];
     let daemon = Daemon::try_start(&args)?;
-    town.mounts.push(Mounted {
+    cluster.mounts.push(Mounted {
         at: at.clone(),
         daemon,
     });
@@ -70,10 +70,10 @@ fn read(file: &PathBuf) -> AuthKey {
     ClientKey::new(of, secret).into()
 }
 
-fn line(town: &Town, key: &AuthKey, role: Role) -> Arc<ClientConnection> {
+fn line(cluster: &TestCluster, key: &AuthKey, role: Role) -> Arc<ClientConnection> {
     let platform = Platform::real();
     ClientConnection::connect(ClientConnectionOptions {
-        address: town.at.clone(),
+        address: cluster.at.clone(),
         peer_name: "the metadata server".into(),
         net: Net::real(),
         identity: LocalIdentity {
@@ -92,11 +92,11 @@ fn line(town: &Town, key: &AuthKey, role: Role) -> Arc<ClientConnection> {
 }
 
 /// An object server, and a root directory in which everybody may make files: root of hosts with a client key is nobody.
-fn town_open_to_all() -> Town {
-    let mut town = Town::new(1, 1);
-    fs::set_permissions(&town.mounts[0].at, Permissions::from_mode(0o1777)).unwrap();
-    assert_eq!(town.mounts.remove(0).daemon.stop(), 0);
-    town
+fn town_open_to_all() -> TestCluster {
+    let mut cluster = TestCluster::new(1, 1);
+    fs::set_permissions(&cluster.mounts[0].at, Permissions::from_mode(0o1777)).unwrap();
+    assert_eq!(cluster.mounts.remove(0).daemon.stop(), 0);
+    cluster
 }
 
 #[test]
@@ -104,21 +104,21 @@ fn a_host_with_a_client_key_mounts_and_cannot_speak_as_a_server() {
     if !can_mount() {
         return;
     }
-    let mut town = town_open_to_all();
-    let file = make(&town, "node7");
-    let at = mount(&mut town, &text(&file), "5s").unwrap();
+    let mut cluster = town_open_to_all();
+    let file = make(&cluster, "node7");
+    let at = mount(&mut cluster, &text(&file), "5s").unwrap();
     fs::write(at.join("f"), vec![7; 1 << 20]).unwrap();
     assert_eq!(fs::read(at.join("f")).unwrap(), vec![7; 1 << 20]);
     let key = read(&file);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         for role in [Role::Oss, Role::Mds] {
-            let met = line(&town, &key, role).wait_connected(PATIENCE).await;
+            let met = line(&cluster, &key, role).wait_connected(TIMEOUT).await;
             let why = met.unwrap_err().to_string();
             assert!(why.contains("must prove the cluster key"), "{why}");
         }
         for role in [Role::Client, Role::Visitor] {
-            let line = line(&town, &key, role);
+            let line = line(&cluster, &key, role);
             let here = ClusterRequest::LegacyReport {
                 address: "127.0.0.1:1".into(),
                 targets: Vec::new(),
@@ -139,13 +139,16 @@ fn a_host_with_a_client_key_mounts_and_cannot_speak_as_a_server() {
         }
     });
     // The admin of the server's host sees them.
-    assert!(town.status()["mds"]["targets"][0]["incarnation"].is_u64());
-    let (dir, file) = (text(&town.root().join("new")), text(&file));
-    let added = gupfs(["ost", "add", &dir, "--mds", &town.at, "--key", &file]);
+    assert!(cluster.status()["mds"]["targets"][0]["incarnation"].is_u64());
+    let (dir, file) = (text(&cluster.root().join("new")), text(&file));
+    let added = gupfs(["ost", "add", &dir, "--mds", &cluster.at, "--key", &file]);
     assert_eq!(added.status.code(), Some(2), "{added:?}");
-    let said = String::from_utf8_lossy(&added.stderr);
-    assert!(said.contains("is the client key of 'node7'"), "{said}");
-    town.stop();
+    let printed = String::from_utf8_lossy(&added.stderr);
+    assert!(
+        printed.contains("is the client key of 'node7'"),
+        "{printed}"
+    );
+    cluster.stop();
 }
 
 #[test]
@@ -153,25 +156,25 @@ fn a_revoked_key_ends_the_mount_and_lets_nobody_in() {
     if !can_mount() {
         return;
     }
-    let mut town = town_open_to_all();
-    let (gone, stays) = (make(&town, "node7"), make(&town, "node8"));
-    let at = mount(&mut town, &text(&gone), "5s").unwrap();
-    let other = mount(&mut town, &text(&stays), "5s").unwrap();
+    let mut cluster = town_open_to_all();
+    let (gone, stays) = (make(&cluster, "node7"), make(&cluster, "node8"));
+    let at = mount(&mut cluster, &text(&gone), "5s").unwrap();
+    let other = mount(&mut cluster, &text(&stays), "5s").unwrap();
     fs::write(at.join("f"), "before").unwrap();
-    let store = text(&town.store());
+    let store = text(&cluster.store());
     let sessions =
         |status: &serde_json::Value| status["mds"]["sessions"].as_object().unwrap().len();
-    assert_eq!(sessions(&town.status()), 2);
+    assert_eq!(sessions(&cluster.status()), 2);
     assert!(gupfs(["key", "revoke", "node7", &store]).status.success());
-    town.wait_until("one session", |status| sessions(status) == 1);
+    cluster.wait_until("one session", |status| sessions(status) == 1);
     assert!(fs::write(at.join("f"), "after").is_err());
-    let why = mount(&mut town, &text(&gone), "5s").unwrap_err();
+    let why = mount(&mut cluster, &text(&gone), "5s").unwrap_err();
     assert!(why.contains("client key 'node7': it was revoked"), "{why}");
     // Others notice nothing; the name can be given again.
     fs::write(other.join("g"), "x").unwrap();
     let begun = Instant::now();
     while fs::read(other.join("f")).unwrap() != b"before" {
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < TIMEOUT);
         std::thread::sleep(Duration::from_millis(50));
     }
     let list = gupfs(["key", "list", &store]);
@@ -181,9 +184,9 @@ fn a_revoked_key_ends_the_mount_and_lets_nobody_in() {
         "node7 · root is nobody · revoked\nnode8 · root is nobody\n"
     );
     fs::remove_file(&gone).unwrap();
-    let again = make(&town, "node7");
-    let _ = mount(&mut town, &text(&again), "5s").unwrap();
+    let again = make(&cluster, "node7");
+    let _ = mount(&mut cluster, &text(&again), "5s").unwrap();
     // Its last words reach nobody.
-    drop(town.mounts.remove(0));
-    town.stop();
+    drop(cluster.mounts.remove(0));
+    cluster.stop();
 }

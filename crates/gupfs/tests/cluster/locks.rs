@@ -1,7 +1,7 @@
 //! Locks of real programs on two mounts, as if all ran on one host.
 
 use crate::running::can_mount;
-use crate::town::{Town, text};
+use crate::test_cluster::{TestCluster, text};
 use gupfs_conform::{Exception, Filter, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
@@ -20,8 +20,8 @@ fn python(lines: &str, file: &Path, more: &[&str]) -> Child {
 /// Waits until it says something.
 fn hear(child: &mut Child) -> String {
     let mut line = String::new();
-    let said = child.stdout.as_mut().unwrap();
-    BufReader::new(said).read_line(&mut line).unwrap();
+    let printed = child.stdout.as_mut().unwrap();
+    BufReader::new(printed).read_line(&mut line).unwrap();
     line.trim().to_string()
 }
 
@@ -66,9 +66,9 @@ const KINDS: [&str; 2] = ["flock", "records"];
 
 fn outcome(file: &Path, kind: &str) -> String {
     let mut child = python(TRY, file, &[kind]);
-    let said = hear(&mut child);
+    let printed = hear(&mut child);
     assert!(child.wait().unwrap().success());
-    said
+    printed
 }
 
 fn until(what: &str, patience: Duration, is_so: impl Fn() -> bool) {
@@ -79,8 +79,8 @@ fn until(what: &str, patience: Duration, is_so: impl Fn() -> bool) {
     }
 }
 
-fn waits_for_locks(town: &Town) -> usize {
-    let status = town.status();
+fn waits_for_locks(cluster: &TestCluster) -> usize {
+    let status = cluster.status();
     let waits = status["mds"]["waits"].as_array().unwrap();
     waits.iter().filter(|wait| wait["op"] == "lock").count()
 }
@@ -90,8 +90,8 @@ fn a_lock_of_one_mount_excludes_the_others_until_its_program_ends() {
     if !can_mount() {
         return;
     }
-    let town = Town::new(1, 2);
-    let (a, b) = (&town.mounts[0].at, &town.mounts[1].at);
+    let cluster = TestCluster::new(1, 2);
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
     for kind in KINDS {
         std::fs::write(a.join(kind), "0").unwrap();
         let mut holder = python(HOLD, &a.join(kind), &[kind]);
@@ -106,8 +106,8 @@ fn a_lock_of_one_mount_excludes_the_others_until_its_program_ends() {
             outcome(&file, kind) == "has it"
         });
     }
-    town.wait_until("free", |status| status["mds"]["locks"] == 0);
-    town.stop();
+    cluster.wait_until("free", |status| status["mds"]["locks"] == 0);
+    cluster.stop();
 }
 
 #[test]
@@ -115,8 +115,8 @@ fn a_wait_for_a_lock_is_listed_and_ends_with_a_signal_or_the_lock() {
     if !can_mount() {
         return;
     }
-    let town = Town::new(1, 2);
-    let (a, b) = (&town.mounts[0].at, &town.mounts[1].at);
+    let cluster = TestCluster::new(1, 2);
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
     std::fs::write(a.join("f"), "0").unwrap();
     let mut holder = python(HOLD, &a.join("f"), &["flock"]);
     assert_eq!(hear(&mut holder), "has it");
@@ -124,7 +124,7 @@ fn a_wait_for_a_lock_is_listed_and_ends_with_a_signal_or_the_lock() {
         let child = Command::new("flock").arg(b.join("f")).arg("true").spawn();
         let child = child.unwrap();
         until("waits", Duration::from_secs(20), || {
-            waits_for_locks(&town) == 1
+            waits_for_locks(&cluster) == 1
         });
         child
     };
@@ -139,7 +139,7 @@ fn a_wait_for_a_lock_is_listed_and_ends_with_a_signal_or_the_lock() {
             begun.elapsed()
         );
         until("nobody waits", Duration::from_secs(10), || {
-            waits_for_locks(&town) == 0
+            waits_for_locks(&cluster) == 0
         });
     }
     let mut waiting = wait();
@@ -147,7 +147,7 @@ fn a_wait_for_a_lock_is_listed_and_ends_with_a_signal_or_the_lock() {
     holder.kill().unwrap();
     holder.wait().unwrap();
     assert!(waiting.wait().unwrap().success());
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -156,8 +156,12 @@ fn a_count_under_a_lock_is_exact_also_while_the_metadata_server_is_killed() {
         return;
     }
     const ROUNDS: usize = 60;
-    let mut town = Town::new(1, 2);
-    let mounts: Vec<_> = town.mounts.iter().map(|mount| mount.at.clone()).collect();
+    let mut cluster = TestCluster::new(1, 2);
+    let mounts: Vec<_> = cluster
+        .mounts
+        .iter()
+        .map(|mount| mount.at.clone())
+        .collect();
     for kind in KINDS {
         std::fs::write(mounts[0].join(kind), "0").unwrap();
         let count = |number: usize| {
@@ -167,9 +171,9 @@ fn a_count_under_a_lock_is_exact_also_while_the_metadata_server_is_killed() {
         let counting: Vec<Child> = (0..4).map(count).collect();
         for pause in [700, 1_500] {
             std::thread::sleep(Duration::from_millis(pause));
-            town.mds.kill();
+            cluster.mds.kill();
             std::thread::sleep(Duration::from_millis(pause / 3));
-            town.mds.start_again();
+            cluster.mds.start_again();
         }
         for mut child in counting {
             assert!(child.wait().unwrap().success(), "{kind}");
@@ -179,8 +183,8 @@ fn a_count_under_a_lock_is_exact_also_while_the_metadata_server_is_killed() {
             assert_eq!(counted, (4 * ROUNDS).to_string(), "{kind}");
         }
     }
-    town.wait_until("free", |status| status["mds"]["locks"] == 0);
-    town.stop();
+    cluster.wait_until("free", |status| status["mds"]["locks"] == 0);
+    cluster.stop();
 }
 
 #[test]
@@ -188,12 +192,12 @@ fn locks_of_a_mount_that_died_are_free_after_its_term() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 2);
-    let (a, b) = (town.mounts[0].at.clone(), town.mounts[1].at.clone());
+    let mut cluster = TestCluster::new(1, 2);
+    let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     std::fs::write(a.join("f"), "0").unwrap();
     let mut holder = python(HOLD, &a.join("f"), &["records"]);
     assert_eq!(hear(&mut holder), "has it");
-    town.mounts[0].daemon.kill();
+    cluster.mounts[0].daemon.kill();
     let mut waiting = python(HOLD, &b.join("f"), &["records"]);
     let begun = Instant::now();
     assert_eq!(hear(&mut waiting), "has it");
@@ -204,8 +208,8 @@ fn locks_of_a_mount_that_died_are_free_after_its_term() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    town.mounts.remove(0);
-    town.stop();
+    cluster.mounts.remove(0);
+    cluster.stop();
 }
 
 #[test]
@@ -213,7 +217,7 @@ fn locks_on_a_shared_mount_are_as_posix_says() {
     if !can_mount() {
         return;
     }
-    let town = Town::new(1, 2);
+    let cluster = TestCluster::new(1, 2);
     let late = |check: &str| Exception {
         check: check.into(),
         reason: "the kernel lets nobody wait until it is known that an open file is gone".into(),
@@ -228,10 +232,10 @@ fn locks_on_a_shared_mount_are_as_posix_says() {
         ],
         ..Filter::default()
     };
-    let report = run(&town.mounts[1].at, &filter).unwrap();
+    let report = run(&cluster.mounts[1].at, &filter).unwrap();
     println!("{report}");
     let failed: Vec<&str> = report.failures().map(|tried| tried.name.as_str()).collect();
     assert_eq!(failed, Vec::<&str>::new());
-    town.wait_until("free", |status| status["mds"]["locks"] == 0);
-    town.stop();
+    cluster.wait_until("free", |status| status["mds"]["locks"] == 0);
+    cluster.stop();
 }

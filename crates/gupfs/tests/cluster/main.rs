@@ -31,5 +31,5 @@ mod restored;
 mod rights;
 mod squashed;
 mod survive;
-mod town;
+mod test_cluster;
 mod verified;

@@ -1,6 +1,7 @@
 //! Hosts that are networks of their own on this one: each has a cable to a switch, and cables can be cut.
 
-use crate::town::Ground;
+use crate::test_cluster::DaemonHosts;
+use gupfs_skips::{Need, skip};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -28,7 +29,10 @@ impl Networks {
             hosts: hosts.iter().map(ToString::to_string).collect(),
         };
         if let Err(error) = ip(&format!("netns add {}", networks.hub())) {
-            eprintln!("SKIPPED: no networks on this machine: {error}");
+            skip(
+                Need::Namespaces,
+                format!("no network namespaces on this host: {error}"),
+            );
             return None;
         }
         networks.lay_cables().unwrap();
@@ -67,15 +71,17 @@ impl Networks {
     }
 
     /// Each daemon on the host of its name.
-    pub fn ground(&self) -> Ground {
-        let mut ground = Ground::default();
+    pub fn daemon_hosts(&self) -> DaemonHosts {
+        let mut daemon_hosts = DaemonHosts::default();
         for host in &self.hosts {
             let enter = format!("--net=/run/netns/{}", self.network(host));
             let before = vec!["nsenter".to_string(), enter];
-            ground.before.insert(host.clone(), before);
-            ground.addresses.insert(host.clone(), self.address(host));
+            daemon_hosts.before.insert(host.clone(), before);
+            daemon_hosts
+                .addresses
+                .insert(host.clone(), self.address(host));
         }
-        ground
+        daemon_hosts
     }
 
     pub fn cut(&self, host: &str, how: Cut) {

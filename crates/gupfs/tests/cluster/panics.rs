@@ -5,8 +5,8 @@
 #![cfg(target_arch = "x86_64")] // registers are set by hand
 
 use crate::planted::{Program, plant, threads};
-use crate::running::{Place, can_mount, is_mounted};
-use crate::town::{Daemon, Town};
+use crate::running::{TestStore, can_mount, is_mounted};
+use crate::test_cluster::{Daemon, TestCluster};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -60,14 +60,16 @@ fn a_panic_in_any_thread_of_a_server_ends_it_and_clients_go_on_after_its_restart
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 1);
-    let mount = town.mounts[0].at.clone();
+    let mut cluster = TestCluster::new(1, 1);
+    let mount = cluster.mounts[0].at.clone();
     fs::write(mount.join("first"), vec![9; 100_000]).unwrap();
-    each_kind(&mut town.mds, &|round| write_and_read(&mount, "mds", round));
-    each_kind(&mut town.osses[0], &|round| {
+    each_kind(&mut cluster.mds, &|round| {
+        write_and_read(&mount, "mds", round)
+    });
+    each_kind(&mut cluster.osses[0], &|round| {
         write_and_read(&mount, "oss", round)
     });
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -75,13 +77,13 @@ fn a_panic_of_a_mount_ends_it_and_frees_its_mount_point() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 1);
-    let mount = town.mounts[0].at.clone();
+    let mut cluster = TestCluster::new(1, 1);
+    let mount = cluster.mounts[0].at.clone();
     fs::write(mount.join("first"), vec![9; 100_000]).unwrap();
-    each_kind(&mut town.mounts[0].daemon, &|round| {
+    each_kind(&mut cluster.mounts[0].daemon, &|round| {
         write_and_read(&mount, "mount", round);
     });
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -89,16 +91,16 @@ fn a_panic_in_one_process_with_all_roles_ends_it() {
     if !can_mount() {
         return;
     }
-    let place = Place::new();
+    let test_store = TestStore::new();
     let program = Program::read();
     let mut lives = 1;
     let mut life = 0;
     while life < lives {
-        let mut running = place.up();
+        let mut running = test_store.up();
         if life == 0 {
-            fs::write(place.mnt().join("first"), vec![9; 100_000]).unwrap();
+            fs::write(test_store.mnt().join("first"), vec![9; 100_000]).unwrap();
         }
-        write_and_read(&place.mnt(), "up", life);
+        write_and_read(&test_store.mnt(), "up", life);
         let pid = running.pid().as_raw_nonzero().get() as u32;
         let kinds: Vec<String> = kinds(pid).into_iter().collect();
         lives = kinds.len();
@@ -108,10 +110,10 @@ fn a_panic_in_one_process_with_all_roles_ends_it() {
         plant(&program, pid, thread);
         assert_eq!(running.exit_code(), PANICKED, "a panic of thread '{name}'");
         drop(running);
-        assert!(!is_mounted(&place.mnt()));
+        assert!(!is_mounted(&test_store.mnt()));
         life += 1;
     }
-    let running = place.up();
-    write_and_read(&place.mnt(), "up", life);
+    let running = test_store.up();
+    write_and_read(&test_store.mnt(), "up", life);
     assert_eq!(running.stop(), 0);
 }

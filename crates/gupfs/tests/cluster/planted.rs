@@ -3,7 +3,7 @@
 //! Unsafe: ptrace(2) has no safe binding. All of it is in `Traced`, which follows ptrace(2) and proc(5).
 #![cfg(target_arch = "x86_64")]
 
-use crate::running::PATIENCE;
+use crate::running::TIMEOUT;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -118,7 +118,7 @@ impl Traced {
             }
             drop(traced);
             assert!(
-                begun.elapsed() < PATIENCE,
+                begun.elapsed() < TIMEOUT,
                 "thread {thread} makes no system call"
             );
             std::thread::sleep(Duration::from_millis(1));

@@ -1,7 +1,7 @@
 //! The POSIX suite on mounts among others, where the kernel caches nothing.
 
 use crate::running::can_mount;
-use crate::town::Town;
+use crate::test_cluster::TestCluster;
 use gupfs_conform::{Exception, Filter, run};
 
 /// Groups of the suite that take longest where nothing is cached, with what they try tried elsewhere.
@@ -45,8 +45,8 @@ fn passes(flags: &[&str], filter: &Filter) {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 1);
-    let mount = town.mount_with(flags);
+    let mut cluster = TestCluster::new(1, 1);
+    let mount = cluster.mount_with(flags);
     let report = run(&mount, filter).unwrap();
     println!("{report}");
     let failed: Vec<&str> = report.failures().map(|tried| tried.name.as_str()).collect();
@@ -55,7 +55,7 @@ fn passes(flags: &[&str], filter: &Filter) {
         "{} checks failed: {failed:#?}",
         failed.len()
     );
-    town.stop();
+    cluster.stop();
 }
 
 #[test]

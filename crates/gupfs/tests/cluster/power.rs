@@ -3,7 +3,7 @@
 use crate::images::Images;
 use crate::load::{self, Ends};
 use crate::running::can_mount;
-use crate::town::Town;
+use crate::test_cluster::TestCluster;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -21,21 +21,25 @@ fn power_cuts_of_the_metadata_server_undo_nothing_that_was_answered() {
         return;
     }
     let mut disk = Images::make();
-    let mut town = Town::with_store(disk.store(), 1, 2);
-    let mounts: Vec<_> = town.mounts.iter().map(|mount| mount.at.clone()).collect();
+    let mut cluster = TestCluster::with_store(disk.store(), 1, 2);
+    let mounts: Vec<_> = cluster
+        .mounts
+        .iter()
+        .map(|mount| mount.at.clone())
+        .collect();
     let mut made_again = 0;
     let journals = load::while_working(&mounts, || {
         for cut in 0..cuts() {
             std::thread::sleep(Duration::from_millis(300 + (cut as u64 * 377) % 900));
-            town.mds.kill();
+            cluster.mds.kill();
             disk.lose();
-            town.mds.start_again();
-            town.wait_until("back", |status| {
+            cluster.mds.start_again();
+            cluster.wait_until("back", |status| {
                 status["mds"]["missing"]
                     .as_array()
                     .is_some_and(Vec::is_empty)
             });
-            made_again += town.status()["mds"]["made_again"].as_u64().unwrap();
+            made_again += cluster.status()["mds"]["made_again"].as_u64().unwrap();
         }
     });
     let done: u64 = journals.iter().map(|journal| journal.operations).sum();
@@ -44,7 +48,7 @@ fn power_cuts_of_the_metadata_server_undo_nothing_that_was_answered() {
         cuts()
     );
     assert!(made_again > 0, "no cut undid anything");
-    town.stop();
+    cluster.stop();
     drop(disk);
 }
 
@@ -121,11 +125,13 @@ fn power_cuts_of_an_object_server_are_told_by_fsync_and_take_nothing_that_was_sy
     let mut disk = Images::make();
     let objects = disk.store();
     std::fs::create_dir(&objects).unwrap();
-    let mut town = Town::with_objects(objects, 1, 2);
+    let mut cluster = TestCluster::with_objects(objects, 1, 2);
     let enough = AtomicBool::new(false);
     let books: Vec<Book> = std::thread::scope(|scope| {
         let work = |program: usize| {
-            let path = town.mounts[program % 2].at.join(format!("file{program}"));
+            let path = cluster.mounts[program % 2]
+                .at
+                .join(format!("file{program}"));
             let enough = &enough;
             scope.spawn(move || {
                 let mut book = Book::open(&path);
@@ -145,7 +151,7 @@ fn power_cuts_of_an_object_server_are_told_by_fsync_and_take_nothing_that_was_sy
         };
         let programs: Vec<_> = (0..4).map(work).collect();
         let ends = Ends(&enough);
-        let oss = &mut town.osses[0];
+        let oss = &mut cluster.osses[0];
         for cut in 0..cuts() {
             std::thread::sleep(Duration::from_millis(300 + (cut as u64 * 377) % 900));
             oss.kill();
@@ -156,7 +162,7 @@ fn power_cuts_of_an_object_server_are_told_by_fsync_and_take_nothing_that_was_sy
         programs.into_iter().map(|it| it.join().unwrap()).collect()
     });
     for (program, book) in books.iter().enumerate() {
-        let other = town.mounts[(program + 1) % 2]
+        let other = cluster.mounts[(program + 1) % 2]
             .at
             .join(format!("file{program}"));
         book.check(&File::open(other).unwrap());
@@ -166,6 +172,6 @@ fn power_cuts_of_an_object_server_are_told_by_fsync_and_take_nothing_that_was_sy
     eprintln!("{} cuts, {syncs} syncs, {losses} told of a loss", cuts());
     assert!(losses > 0, "no cut took anything");
     drop(books);
-    town.stop();
+    cluster.stop();
     drop(disk);
 }

@@ -2,7 +2,7 @@
 //! promises.
 
 use crate::running::{can_mount, gupfs};
-use crate::town::{Daemon, Town, text};
+use crate::test_cluster::{Daemon, TestCluster, text};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -22,21 +22,21 @@ fn restore(copy_of: &Path, to: &Path) {
     copy(copy_of, to);
 }
 
-fn start_mds(town: &Town, more: &[&str]) -> Result<Daemon, String> {
-    let store = text(&town.store());
-    let args = ["mds", &store, "--listen", &town.at];
+fn start_mds(cluster: &TestCluster, more: &[&str]) -> Result<Daemon, String> {
+    let store = text(&cluster.store());
+    let args = ["mds", &store, "--listen", &cluster.at];
     Daemon::try_start(&[&args[..], more].concat())
 }
 
 /// It serves nothing: it ends by itself, as soon as it has heard of what it does not know.
-fn is_refused(town: &Town) {
-    if let Ok(mut mds) = start_mds(town, &[]) {
+fn is_refused(cluster: &TestCluster) {
+    if let Ok(mut mds) = start_mds(cluster, &[]) {
         assert_eq!(mds.ends(), 1);
     }
 }
 
-fn end_mounts(town: &mut Town) {
-    for mut mount in town.mounts.drain(..) {
+fn end_mounts(cluster: &mut TestCluster) {
+    for mut mount in cluster.mounts.drain(..) {
         assert_eq!(mount.daemon.stop(), 0);
         let point = mount.at.clone();
         drop(mount);
@@ -44,9 +44,9 @@ fn end_mounts(town: &mut Town) {
     }
 }
 
-fn lost_found(town: &Town) -> usize {
+fn lost_found(cluster: &TestCluster) -> usize {
     let find = Command::new("find")
-        .arg(town.osts(0))
+        .arg(cluster.osts(0))
         .args(["-path", "*/lost+found/*", "-type", "f"])
         .output();
     find.unwrap()
@@ -62,44 +62,44 @@ fn a_restored_metadata_store_is_refused_and_with_accept_loss_shows_no_bytes_of_l
         return;
     }
     for kills in [false, true] {
-        let mut town = Town::new(1, 1);
-        fs::write(town.mounts[0].at.join("first"), vec![b'F'; MIB]).unwrap();
-        end_mounts(&mut town);
+        let mut cluster = TestCluster::new(1, 1);
+        fs::write(cluster.mounts[0].at.join("first"), vec![b'F'; MIB]).unwrap();
+        end_mounts(&mut cluster);
         match kills {
-            false => assert_eq!(town.mds.stop(), 0),
-            true => town.mds.kill(),
+            false => assert_eq!(cluster.mds.stop(), 0),
+            true => cluster.mds.kill(),
         }
-        let backup = town.root().join("backup");
-        copy(&town.store(), &backup);
-        town.mds = start_mds(&town, &[]).unwrap();
-        let point = town.mount();
+        let backup = cluster.root().join("backup");
+        copy(&cluster.store(), &backup);
+        cluster.mds = start_mds(&cluster, &[]).unwrap();
+        let point = cluster.mount();
         for number in 0..4 {
             fs::write(point.join(format!("later{number}")), vec![b'S'; 4 * MIB]).unwrap();
         }
-        end_mounts(&mut town);
-        assert_eq!(town.mds.stop(), 0);
-        let newest = town.root().join("newest");
-        copy(&town.store(), &newest);
+        end_mounts(&mut cluster);
+        assert_eq!(cluster.mds.stop(), 0);
+        let newest = cluster.root().join("newest");
+        copy(&cluster.store(), &newest);
 
-        restore(&backup, &town.store());
+        restore(&backup, &cluster.store());
         for _ in 0..3 {
-            is_refused(&town);
+            is_refused(&cluster);
         }
-        assert_eq!(lost_found(&town), 0);
+        assert_eq!(lost_found(&cluster), 0);
         // The right one is what it was.
-        restore(&newest, &town.store());
-        town.mds = start_mds(&town, &[]).unwrap();
-        let point = town.mount();
+        restore(&newest, &cluster.store());
+        cluster.mds = start_mds(&cluster, &[]).unwrap();
+        let point = cluster.mount();
         for number in 0..4 {
             let bytes = fs::read(point.join(format!("later{number}"))).unwrap();
             assert!(bytes == vec![b'S'; 4 * MIB]);
         }
-        end_mounts(&mut town);
-        assert_eq!(town.mds.stop(), 0);
+        end_mounts(&mut cluster);
+        assert_eq!(cluster.mds.stop(), 0);
 
-        restore(&backup, &town.store());
-        town.mds = start_mds(&town, &["--accept-loss"]).unwrap();
-        let point = town.mount();
+        restore(&backup, &cluster.store());
+        cluster.mds = start_mds(&cluster, &["--accept-loss"]).unwrap();
+        let point = cluster.mount();
         assert!(fs::read(point.join("first")).unwrap() == vec![b'F'; MIB]);
         for number in 0..12 {
             // One hole, and one byte.
@@ -109,9 +109,9 @@ fn a_restored_metadata_store_is_refused_and_with_accept_loss_shows_no_bytes_of_l
             let bytes = fs::read(point.join(format!("new{number}"))).unwrap();
             assert!(bytes[..4 * MIB - 1].iter().all(|byte| *byte == 0));
         }
-        town.wait_until("searched", |status| status["mds"]["sweep"]["left"] == 0);
-        assert_eq!(lost_found(&town), 4);
-        let loss = &town.status()["mds"]["recovery"]["loss"]["targets"];
+        cluster.wait_until("searched", |status| status["mds"]["sweep"]["left"] == 0);
+        assert_eq!(lost_found(&cluster), 4);
+        let loss = &cluster.status()["mds"]["recovery"]["loss"]["targets"];
         let counted: u64 = loss
             .as_object()
             .unwrap()
@@ -119,25 +119,32 @@ fn a_restored_metadata_store_is_refused_and_with_accept_loss_shows_no_bytes_of_l
             .filter_map(|n| n.as_u64())
             .sum();
         assert_eq!(counted, 4);
-        end_mounts(&mut town);
-        assert_eq!(town.mds.stop(), 0);
+        end_mounts(&mut cluster);
+        assert_eq!(cluster.mds.stop(), 0);
         // Accepted once, it is the store.
-        town.mds = start_mds(&town, &[]).unwrap();
-        let point = town.mount();
+        cluster.mds = start_mds(&cluster, &[]).unwrap();
+        let point = cluster.mount();
         assert_eq!(fs::read(point.join("new3")).unwrap().len(), 4 * MIB);
-        town.end_all();
-        let osts = text(&town.osts(0));
-        let checked = gupfs(["check", &text(&town.store()), "--ost", &osts]);
-        let said = String::from_utf8_lossy(&checked.stdout).into_owned();
-        assert!(said.contains("4 objects of lost files"), "{said}");
-        assert!(checked.status.success(), "{said}");
+        cluster.end_all();
+        let osts = text(&cluster.osts(0));
+        let checked = gupfs(["check", &text(&cluster.store()), "--ost", &osts]);
+        let printed = String::from_utf8_lossy(&checked.stdout).into_owned();
+        assert!(printed.contains("4 quarantined objects"), "{printed}");
+        assert!(checked.status.success(), "{printed}");
     }
 }
 
-fn start_oss(town: &Town, dir: &Path, at: &str) -> Daemon {
-    let (dir, key) = (text(dir), town.key());
+fn start_oss(cluster: &TestCluster, dir: &Path, at: &str) -> Daemon {
+    let (dir, key) = (text(dir), cluster.key());
     let args = [
-        "oss", &dir, "--mds", &town.at, "--key", &key, "--listen", at,
+        "oss",
+        &dir,
+        "--mds",
+        &cluster.at,
+        "--key",
+        &key,
+        "--listen",
+        at,
     ];
     Daemon::try_start(&args).unwrap()
 }
@@ -153,36 +160,36 @@ fn an_older_copy_of_an_ost_is_refused_however_often_it_is_started() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 0);
-    let point = town.mount_with(&["--deadline", "3s"]);
+    let mut cluster = TestCluster::new(1, 0);
+    let point = cluster.mount_with(&["--deadline", "3s"]);
     fs::write(point.join("a"), vec![b'A'; MIB]).unwrap();
-    assert_eq!(town.osses[0].stop(), 0);
-    let (dir, backup) = (town.osts(0), town.root().join("older"));
+    assert_eq!(cluster.osses[0].stop(), 0);
+    let (dir, backup) = (cluster.osts(0), cluster.root().join("older"));
     copy(&dir, &backup);
-    town.osses[0].start_again();
+    cluster.osses[0].start_again();
     fs::write(point.join("a"), vec![b'N'; MIB]).unwrap();
     for _ in 0..2 {
-        assert_eq!(town.osses[0].stop(), 0);
-        town.osses[0].start_again();
+        assert_eq!(cluster.osses[0].stop(), 0);
+        cluster.osses[0].start_again();
     }
     assert_eq!(reads(&point, "a", b'N'), Some(true));
-    assert_eq!(town.osses[0].stop(), 0);
-    let newest = town.root().join("newest");
+    assert_eq!(cluster.osses[0].stop(), 0);
+    let newest = cluster.root().join("newest");
     copy(&dir, &newest);
     restore(&backup, &dir);
     for start in 0..6 {
-        town.osses[0].start_again();
+        cluster.osses[0].start_again();
         let whole = reads(&point, "a", b'N');
         assert_eq!(whole, None, "start {start} of the older copy is believed");
-        assert_eq!(town.osses[0].stop(), 0);
+        assert_eq!(cluster.osses[0].stop(), 0);
     }
     restore(&newest, &dir);
-    town.osses[0].start_again();
+    cluster.osses[0].start_again();
     let begun = Instant::now();
     while reads(&point, "a", b'N') != Some(true) {
         assert!(begun.elapsed() < Duration::from_secs(60));
     }
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -190,14 +197,14 @@ fn a_twin_of_an_ost_is_refused_and_the_original_serves_on() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 0);
-    let point = town.mount_with(&["--deadline", "20s"]);
+    let mut cluster = TestCluster::new(1, 0);
+    let point = cluster.mount_with(&["--deadline", "20s"]);
     fs::write(point.join("a"), vec![b'A'; MIB]).unwrap();
-    let twin = town.root().join("twin");
-    copy(&town.osts(0), &twin);
+    let twin = cluster.root().join("twin");
+    copy(&cluster.osts(0), &twin);
     fs::write(point.join("b"), vec![b'B'; MIB]).unwrap();
     fs::write(point.join("a"), vec![b'N'; MIB]).unwrap();
-    let mut twin = start_oss(&town, &twin, "127.0.0.1:0");
+    let mut twin = start_oss(&cluster, &twin, "127.0.0.1:0");
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(8) {
         assert_eq!(reads(&point, "a", b'N'), Some(true));
@@ -205,11 +212,11 @@ fn a_twin_of_an_ost_is_refused_and_the_original_serves_on() {
         std::thread::sleep(Duration::from_millis(500));
     }
     // Neither when the original is away for longer than its term.
-    town.osses[0].kill();
+    cluster.osses[0].kill();
     std::thread::sleep(Duration::from_secs(8));
-    town.osses[0].start_again();
+    cluster.osses[0].start_again();
     assert_eq!(reads(&point, "a", b'N'), Some(true));
     assert_eq!(reads(&point, "b", b'B'), Some(true));
     twin.stop();
-    town.stop();
+    cluster.stop();
 }

@@ -1,7 +1,7 @@
 //! What an object server answers who has the cluster's key and asks for what is not his.
 
 use crate::running::{can_mount, gupfs};
-use crate::town::Town;
+use crate::test_cluster::TestCluster;
 use gupfs_platform::{Net, Platform};
 use gupfs_proto::capability::{
     Capability, CapabilityFault, CapabilityMac, DataCredentials, ObjectCapability, Rights,
@@ -49,10 +49,10 @@ impl Found {
 }
 
 impl Stranger {
-    async fn enter(town: &Town) -> Stranger {
+    async fn enter(cluster: &TestCluster) -> Stranger {
         let platform = Platform::real();
-        let key = ClusterKey::new(fs::read(town.key()).unwrap().try_into().unwrap());
-        let mds = line(&platform, &key, Role::Client, &town.at);
+        let key = ClusterKey::new(fs::read(cluster.key()).unwrap().try_into().unwrap());
+        let mds = line(&platform, &key, Role::Client, &cluster.at);
         let mut stranger = Stranger {
             platform,
             key,
@@ -129,8 +129,8 @@ impl Stranger {
             locks: Vec::new(),
             last: true,
         };
-        let said = self.ask(comes_back).await;
-        assert_eq!(said, Err(FsError::SessionEnded));
+        let printed = self.ask(comes_back).await;
+        assert_eq!(printed, Err(FsError::SessionEnded));
     }
 
     async fn find(&mut self, op: MetaOp) -> Found {
@@ -158,8 +158,11 @@ impl Stranger {
         let Ok(cluster::ClusterReplyBody::Map(map)) = map else {
             panic!("{map:?}");
         };
-        let place = map.targets.into_iter().find(|place| place.ost == ost);
-        let at = place.unwrap().address.unwrap();
+        let test_store = map
+            .targets
+            .into_iter()
+            .find(|test_store| test_store.ost == ost);
+        let at = test_store.unwrap().address.unwrap();
         line(&self.platform, &self.key, Role::Client, &at)
     }
 
@@ -251,14 +254,14 @@ fn what_was_not_given_is_refused_counted_and_shown() {
     if !can_mount() {
         return;
     }
-    let town = Town::new(1, 1);
-    let mount = &town.mounts[0].at;
+    let cluster = TestCluster::new(1, 1);
+    let mount = &cluster.mounts[0].at;
     for name in ["a", "b"] {
         fs::write(mount.join(name), vec![5; 100_000]).unwrap();
     }
     let (a, b) = (ino(&mount.join("a")), ino(&mount.join("b")));
     run(async {
-        let mut stranger = Stranger::enter(&town).await;
+        let mut stranger = Stranger::enter(&cluster).await;
         let (of_a, of_b) = (stranger.open(a).await, stranger.open(b).await);
         let (ost, object) = of_a.object(a);
         let grant = of_a.capability.for_ost(ost).unwrap();
@@ -319,15 +322,15 @@ fn what_was_not_given_is_refused_counted_and_shown() {
             .await;
         assert_eq!(permit, Err(FsError::Denied));
         let at = oss.status().address;
-        let status = gupfs(["status", &at, "--key", &town.key()]);
+        let status = gupfs(["status", &at, "--key", &cluster.key()]);
         let status = String::from_utf8_lossy(&status.stdout).into_owned();
         assert!(status.contains("REFUSED, the last: stranger"), "{status}");
-        let status = gupfs(["status", "--json", &at, "--key", &town.key()]);
+        let status = gupfs(["status", "--json", &at, "--key", &cluster.key()]);
         let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
         assert!(status["gate"]["forged"].as_u64().unwrap() >= 4, "{status}");
     });
     assert!(fs::read(mount.join("a")).unwrap() == vec![5; 100_000]);
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -335,15 +338,15 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 1);
-    let path = town.mounts[0].at.join("f");
+    let mut cluster = TestCluster::new(1, 1);
+    let path = cluster.mounts[0].at.join("f");
     fs::write(&path, vec![5; 100_000]).unwrap();
     let file = ino(&path);
     run(async {
         // It opens the file before somebody holds it, who would be asked to tell.
-        let mut reader = Stranger::enter(&town).await;
+        let mut reader = Stranger::enter(&cluster).await;
         let found = reader.open(file).await;
-        let mut stranger = Stranger::enter(&town).await;
+        let mut stranger = Stranger::enter(&cluster).await;
         let held = stranger
             .find(MetaOp::BeginWrite {
                 ino: file,
@@ -362,8 +365,8 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
             async |reader: &Stranger| fault(reader.try_at(&oss, ost, shown, read(object)).await);
         assert_eq!(reading(&reader).await, Ok(()));
         // They are ended at once; their passes, of the life before, count for 20 s more.
-        town.mds.kill();
-        town.mds.start_again();
+        cluster.mds.kill();
+        cluster.mds.start_again();
         tokio::join!(
             stranger.comes_back_with_a_lie(),
             reader.comes_back_with_a_lie()
@@ -376,7 +379,7 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
         written.await.unwrap().unwrap();
         assert_eq!(late(&stranger).await, Err(CapabilityFault::Fenced));
         // One that is not heard of any more: its pass is over when the session is.
-        let mut silent = Stranger::enter(&town).await;
+        let mut silent = Stranger::enter(&cluster).await;
         let found = silent.open(file).await;
         let (ost, object) = found.object(file);
         let may = silent.client(found.capability.for_ost(ost));
@@ -387,7 +390,7 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
         assert_eq!(reading(&silent).await, Err(CapabilityFault::Expired));
     });
     assert!(fs::read(&path).unwrap() == vec![6; 50_000]);
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -395,17 +398,17 @@ fn who_was_cut_off_longer_than_its_pass_counts_goes_on() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 1);
-    let mount = town.mounts[0].at.clone();
+    let mut cluster = TestCluster::new(1, 1);
+    let mount = cluster.mounts[0].at.clone();
     fs::write(mount.join("f"), vec![5; 6 << 20]).unwrap();
     let mut reader = fs::File::open(mount.join("f")).unwrap();
     let mut start = [0; 10];
     std::io::Read::read_exact(&mut reader, &mut start).unwrap();
     let mut writer = fs::File::create(mount.join("g")).unwrap();
     std::io::Write::write_all(&mut writer, &[7; 100_000]).unwrap();
-    town.mds.kill();
+    cluster.mds.kill();
     std::thread::sleep(Duration::from_secs(23));
-    town.mds.start_again();
+    cluster.mds.start_again();
     let mut rest = Vec::new();
     std::io::Read::read_to_end(&mut reader, &mut rest).unwrap();
     assert!(rest == vec![5; (6 << 20) - 10]);
@@ -414,5 +417,5 @@ fn who_was_cut_off_longer_than_its_pass_counts_goes_on() {
     drop((reader, writer));
     let written = fs::read(mount.join("g")).unwrap();
     assert!(written == [vec![7; 100_000], vec![8; 100_000]].concat());
-    town.stop();
+    cluster.stop();
 }

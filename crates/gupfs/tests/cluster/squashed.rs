@@ -2,7 +2,7 @@
 
 use crate::keys;
 use crate::running::can_mount;
-use crate::town::{Town, text};
+use crate::test_cluster::{TestCluster, text};
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -91,23 +91,23 @@ fn programs_of_a_host_whose_root_is_nobody_do_what_posix_lets_them() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 1);
-    fs::set_permissions(town.root(), Permissions::from_mode(0o755)).unwrap();
-    let with_roots = town.mounts[0].at.clone();
+    let mut cluster = TestCluster::new(1, 1);
+    fs::set_permissions(cluster.root(), Permissions::from_mode(0o755)).unwrap();
+    let with_roots = cluster.mounts[0].at.clone();
     fs::create_dir(with_roots.join("home")).unwrap();
     chown(with_roots.join("home"), Some(USER), Some(USER)).unwrap();
     make_of_root(&with_roots);
     // With a key that does not say that its root counts.
-    let key = keys::make(&town, "node7");
-    let mount = keys::mount(&mut town, &text(&key), "60s").unwrap();
+    let key = keys::make(&cluster, "node7");
+    let mount = keys::mount(&mut cluster, &text(&key), "60s").unwrap();
     let (home, roots) = (mount.join("home"), mount.join("of root"));
 
     assert!(is_denied(fs::read(&roots)));
     assert!(is_denied(fs::write(mount.join("new"), "x")));
     assert!(is_denied(File::options().append(true).open(&roots)));
-    runs_while_the_server_is_killed(&mut town, &home);
+    runs_while_the_server_is_killed(&mut cluster, &home);
     assert!(is_denied(fs::read(home.join("small"))));
-    town.stop();
+    cluster.stop();
 }
 
 /// A file for root alone, made on a host that has the cluster's key: there root counts.
@@ -121,30 +121,30 @@ fn root_of_a_host_counts_where_its_key_or_the_metadata_server_says_so() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 1);
-    make_of_root(&town.mounts[0].at);
+    let mut cluster = TestCluster::new(1, 1);
+    make_of_root(&cluster.mounts[0].at);
     let (trusted, squashed) = (
-        keys::make_with(&town, "backup", &["--root"]),
-        keys::make(&town, "node7"),
+        keys::make_with(&cluster, "backup", &["--root"]),
+        keys::make(&cluster, "node7"),
     );
-    let trusted = keys::mount(&mut town, &text(&trusted), "60s").unwrap();
-    let squashed = keys::mount(&mut town, &text(&squashed), "60s").unwrap();
+    let trusted = keys::mount(&mut cluster, &text(&trusted), "60s").unwrap();
+    let squashed = keys::mount(&mut cluster, &text(&squashed), "60s").unwrap();
     let read = |mount: &Path| fs::read_to_string(mount.join("of root"));
 
     assert_eq!(read(&trusted).unwrap(), "root only");
     assert!(is_denied(read(&squashed)));
-    town.mds.kill();
-    town.mds.start_again_with(&["--root-squash", "false"]);
+    cluster.mds.kill();
+    cluster.mds.start_again_with(&["--root-squash", "false"]);
     assert_eq!(read(&squashed).unwrap(), "root only");
     // What the mount remembers of that gives no right.
-    town.mds.kill();
-    town.mds.start_again();
+    cluster.mds.kill();
+    cluster.mds.start_again();
     assert!(is_denied(read(&squashed)));
     assert_eq!(read(&trusted).unwrap(), "root only");
-    town.stop();
+    cluster.stop();
 }
 
-fn runs_while_the_server_is_killed(town: &mut Town, home: &Path) {
+fn runs_while_the_server_is_killed(cluster: &mut TestCluster, home: &Path) {
     let mut program = Command::new("python3");
     program
         .args(["-c", PROGRAM, &text(home)])
@@ -153,11 +153,11 @@ fn runs_while_the_server_is_killed(town: &mut Town, home: &Path) {
     let mut program = (program.stdin(Stdio::piped()).stdout(Stdio::piped()))
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(program.stdout.take().unwrap()).lines();
-    assert_eq!(said.next().unwrap().unwrap(), "half");
-    town.mds.kill();
-    town.mds.start_again();
+    let mut printed = BufReader::new(program.stdout.take().unwrap()).lines();
+    assert_eq!(printed.next().unwrap().unwrap(), "half");
+    cluster.mds.kill();
+    cluster.mds.start_again();
     writeln!(program.stdin.take().unwrap(), "go on").unwrap();
-    assert_eq!(said.next().map(Result::unwrap).as_deref(), Some("done"));
+    assert_eq!(printed.next().map(Result::unwrap).as_deref(), Some("done"));
     assert!(program.wait().unwrap().success());
 }

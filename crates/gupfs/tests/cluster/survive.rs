@@ -2,7 +2,7 @@
 
 use crate::load;
 use crate::running::can_mount;
-use crate::town::Town;
+use crate::test_cluster::TestCluster;
 use std::fs;
 use std::time::Duration;
 
@@ -16,15 +16,19 @@ fn servers_are_killed_and_every_operation_is_done_once() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(2, 2);
-    let mounts: Vec<_> = town.mounts.iter().map(|mount| mount.at.clone()).collect();
+    let mut cluster = TestCluster::new(2, 2);
+    let mounts: Vec<_> = cluster
+        .mounts
+        .iter()
+        .map(|mount| mount.at.clone())
+        .collect();
     let journals = load::while_working(&mounts, || {
         // A fixed order that has every daemon die after every other.
         for kill in 0..kills() {
             std::thread::sleep(Duration::from_millis(300 + (kill as u64 * 377) % 900));
             let daemon = match [0, 1, 2, 0, 2, 1, 1, 0, 0, 2, 2][kill % 11] {
-                0 => &mut town.mds,
-                oss => &mut town.osses[oss - 1],
+                0 => &mut cluster.mds,
+                oss => &mut cluster.osses[oss - 1],
             };
             daemon.kill();
             std::thread::sleep(Duration::from_millis((kill as u64 * 211) % 700));
@@ -33,7 +37,7 @@ fn servers_are_killed_and_every_operation_is_done_once() {
     });
     let done: u64 = journals.iter().map(|journal| journal.operations).sum();
     eprintln!("{} kills, {done} operations, each done once", kills());
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -41,28 +45,28 @@ fn a_call_waits_for_a_server_that_is_away_and_the_status_says_so() {
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 1);
-    let mount = town.mounts[0].at.clone();
+    let mut cluster = TestCluster::new(1, 1);
+    let mount = cluster.mounts[0].at.clone();
     fs::write(mount.join("f"), vec![9; 100_000]).unwrap();
-    town.osses[0].kill();
+    cluster.osses[0].kill();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| fs::read(mount.join("f")));
         std::thread::sleep(Duration::from_millis(1_500));
         let output = crate::running::gupfs([std::path::Path::new("status"), &mount]);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(said.contains("NOT CONNECTED"), "{said}");
-        assert!(said.contains("read asked ost"), "{said}");
-        town.osses[0].start_again();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(printed.contains("NOT CONNECTED"), "{printed}");
+        assert!(printed.contains("read waits for ost"), "{printed}");
+        cluster.osses[0].start_again();
         assert!(reading.join().unwrap().unwrap() == vec![9; 100_000]);
     });
-    town.mds.kill();
+    cluster.mds.kill();
     std::thread::scope(|scope| {
         let making = scope.spawn(|| fs::create_dir(mount.join("d")));
         std::thread::sleep(Duration::from_millis(700));
-        town.mds.start_again();
+        cluster.mds.start_again();
         making.join().unwrap().unwrap();
     });
-    town.stop();
+    cluster.stop();
 }
 
 #[test]
@@ -70,11 +74,11 @@ fn a_mount_that_dies_leaves_nothing_that_others_wait_for_longer_than_its_term() 
     if !can_mount() {
         return;
     }
-    let mut town = Town::new(1, 2);
-    let (a, b) = (town.mounts[0].at.clone(), town.mounts[1].at.clone());
+    let mut cluster = TestCluster::new(1, 2);
+    let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     let mut writer = fs::File::create(a.join("f")).unwrap();
     std::io::Write::write_all(&mut writer, &vec![3; 200_000]).unwrap();
-    town.mounts[0].daemon.kill();
+    cluster.mounts[0].daemon.kill();
     // Its session ends after its term; then the objects say how long the file is.
     let begun = std::time::Instant::now();
     assert!(fs::read(b.join("f")).unwrap() == vec![3; 200_000]);
@@ -85,9 +89,9 @@ fn a_mount_that_dies_leaves_nothing_that_others_wait_for_longer_than_its_term() 
     );
     fs::write(b.join("f"), "mine now").unwrap();
     drop(writer);
-    town.mounts.remove(0);
-    town.wait_until("one session", |status| {
+    cluster.mounts.remove(0);
+    cluster.wait_until("one session", |status| {
         status["mds"]["sessions"].as_object().unwrap().len() == 1
     });
-    town.stop();
+    cluster.stop();
 }

@@ -1,7 +1,7 @@
 //! `gupfs verify` finds nothing on two mounts of a cluster.
 
 use crate::running::{can_mount, command};
-use crate::town::Town;
+use crate::test_cluster::TestCluster;
 
 /// Mappings are left out: a mapped page stays as it was read (SEMANTICS, "What is not promised").
 const OPS: &str = "names,data,append,attributes,locks";
@@ -11,12 +11,12 @@ fn random_operations_on_two_mounts_fit_one_order() {
     if !can_mount() {
         return;
     }
-    let town = Town::new(2, 2);
+    let cluster = TestCluster::new(2, 2);
     let out = tempfile::tempdir().unwrap();
     let mut verify = command();
     verify
         .arg("verify")
-        .args(town.mounts.iter().map(|mount| &mount.at))
+        .args(cluster.mounts.iter().map(|mount| &mount.at))
         .args(["--seconds", "8", "--processes", "3", "--ops", OPS, "--out"])
         .arg(out.path());
     let output = verify.output().unwrap();

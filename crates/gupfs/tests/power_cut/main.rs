@@ -24,7 +24,7 @@ use std::time::Duration;
 
 const WRITERS: usize = 4;
 
-/// Test: SEMANTICS "What fsync acknowledged survives a power cut".
+/// Test: SEMANTICS "Synced data survives a power loss".
 #[test]
 fn acknowledged_fsyncs_survive_power_cuts() {
     let cuts = std::env::var("GUPFS_CUTS")
@@ -59,7 +59,7 @@ fn without_fsync_the_same_test_fails() {
     );
 }
 
-/// Test: SEMANTICS "What was answered survives kill -9".
+/// Test: SEMANTICS "An acknowledged change survives the end of the process".
 #[test]
 fn answered_changes_survive_kill_9() {
     let kills = std::env::var("GUPFS_KILLS")

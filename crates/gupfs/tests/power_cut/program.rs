@@ -45,11 +45,11 @@ impl Program {
         let start = Instant::now();
         while !program.is_mounted() {
             if let Ok(Some(status)) = program.child.try_wait() {
-                let mut said = String::new();
+                let mut printed = String::new();
                 if let Some(errors) = program.child.stderr.as_mut() {
-                    let _ = errors.read_to_string(&mut said);
+                    let _ = errors.read_to_string(&mut printed);
                 }
-                return Err(format!("{status}: {said}"));
+                return Err(format!("{status}: {printed}"));
             }
             if start.elapsed() > Duration::from_secs(60) {
                 return Err("not mounted after 60 s".into());

@@ -274,10 +274,10 @@ fn the_metadata_are_lost_but_for_a_backup() {
         write_many("later");
         site.sh("systemctl cut gupfs-mds; rm -r /srv/gupfs/mds/log");
 
-        let said = site.follow();
+        let printed = site.follow();
         assert!(
-            said.contains("8 objects were made since this copy"),
-            "{said}"
+            printed.contains("8 objects were made since this copy"),
+            "{printed}"
         );
         read_many("kept");
         assert!(!at("later1").exists());
@@ -396,8 +396,8 @@ fn the_metadata_are_damaged() {
         let says = || fs::read_to_string("/var/log/gupfs-mds.log").unwrap();
         site.until("told", || says().contains("--salvage"));
 
-        let said = site.follow();
-        assert!(said.contains("lost: the index"), "{said}");
+        let printed = site.follow();
+        assert!(printed.contains("lost: cannot read the index"), "{printed}");
         read_many("kept");
         write_many("new");
         read_many("new");
@@ -421,8 +421,8 @@ fn a_client_key_is_lost_or_stolen() {
         site.wait_for_mount();
         read_many("kept");
         write_many("new");
-        let said = site.sh("! gupfs status node1:7700 --key stolen.key");
-        assert!(said.contains("it was revoked"), "{said}");
+        let printed = site.sh("! gupfs status node1:7700 --key stolen.key");
+        assert!(printed.contains("it was revoked"), "{printed}");
     });
 }
 
@@ -457,8 +457,8 @@ fn the_cluster_s_key_is_stolen() {
         read_many("kept");
         write_many("new");
         for key in ["stolen.key", "also-stolen.key"] {
-            let said = site.sh(&format!("! gupfs status node1:7700 --key {key}"));
-            assert!(said.contains("cannot reach"), "{said}");
+            let printed = site.sh(&format!("! gupfs status node1:7700 --key {key}"));
+            assert!(printed.contains("cannot reach"), "{printed}");
         }
     });
 }
@@ -473,8 +473,8 @@ fn a_mount_hangs() {
         std::thread::sleep(Duration::from_millis(300));
         assert!(!reading.is_finished());
 
-        let said = site.follow();
-        assert!(said.contains("read asked ost"), "{said}");
+        let printed = site.follow();
+        assert!(printed.contains("read waits for ost"), "{printed}");
         assert!(reading.join().unwrap().is_err());
         site.sh("systemctl start gupfs-oss");
         site.wait_for_mount();

@@ -5,7 +5,7 @@
 //! `/var/log` and `/usr/local/bin` are the site's own there. When the thread and its processes have ended, nothing of it is left.
 
 use crate::chapter;
-use crate::running::PATIENCE;
+use crate::running::TIMEOUT;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::fs::{self, File};
@@ -131,8 +131,8 @@ impl Site {
     }
 
     fn run(&mut self, commands: &str, dir: &Path) -> String {
-        let said = self.dir.join("said");
-        let file = File::create(&said).unwrap();
+        let printed = self.dir.join("said");
+        let file = File::create(&printed).unwrap();
         let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut child = Command::new("sh")
             .args(["-euc", commands])
@@ -153,16 +153,16 @@ impl Site {
         let status = loop {
             match child.try_wait().unwrap() {
                 Some(status) => break Some(status),
-                None if begun.elapsed() > PATIENCE => break None,
+                None if begun.elapsed() > TIMEOUT => break None,
                 None => std::thread::sleep(Duration::from_millis(10)),
             }
         };
-        let said = fs::read_to_string(said).unwrap();
-        eprintln!("{:.1?} for {commands}\n{said}", begun.elapsed());
+        let printed = fs::read_to_string(printed).unwrap();
+        eprintln!("{:.1?} for {commands}\n{printed}", begun.elapsed());
         match status {
-            Some(status) if status.success() => said,
-            Some(status) => panic!("{status}: {commands}\n{said}"),
-            None => panic!("it does not end: {commands}\n{said}"),
+            Some(status) if status.success() => printed,
+            Some(status) => panic!("{status}: {commands}\n{printed}"),
+            None => panic!("it does not end: {commands}\n{printed}"),
         }
     }
 
@@ -182,7 +182,7 @@ impl Site {
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !is_so() {
-            assert!(begun.elapsed() < PATIENCE, "never so: {what}");
+            assert!(begun.elapsed() < TIMEOUT, "never so: {what}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -235,7 +235,7 @@ impl Drop for Site {
             let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             !state.is_empty() && !state.contains(") Z ")
         };
-        while pids.iter().any(lives) && begun.elapsed() < PATIENCE {
+        while pids.iter().any(lives) && begun.elapsed() < TIMEOUT {
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -3,18 +3,19 @@
 #![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
 
 use gupfs_fuse::over_io_uring::UringSupport;
+use gupfs_skips::{Need, skip};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long anything here may take before the test fails; a debug build on a loaded machine is slow.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// False where the tests were told that they cannot mount; where nobody said so and they cannot, they fail.
 pub fn can_mount() -> bool {
     if std::env::var_os("GUPFS_TEST_NO_MOUNT").is_some_and(|value| value == "1") {
-        eprintln!("GUPFS_TEST_NO_MOUNT=1: not tried");
+        skip(Need::Fuse, "GUPFS_TEST_NO_MOUNT=1");
         return false;
     }
     assert!(
@@ -28,7 +29,10 @@ pub fn can_mount() -> bool {
             UringSupport::NotInKernel | UringSupport::RingsRefused(_)
         )
     {
-        eprintln!("SKIPPED: no FUSE over io_uring on this machine: {support:?}");
+        skip(
+            Need::FuseOverIoUring,
+            format!("no FUSE over io_uring on this host: {support:?}"),
+        );
         return false;
     }
     true
@@ -67,23 +71,23 @@ pub fn command_with_files(files: u64) -> Command {
 
 /// Exit code and what was said on standard error, with `dir` written as DIR.
 pub fn refused(output: &Output, dir: &Path) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = without_times(&said.replace(&*dir.to_string_lossy(), "DIR"));
-    format!("{}\n{said}", output.status.code().unwrap_or(-1))
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let printed = without_times(&printed.replace(&*dir.to_string_lossy(), "DIR"));
+    format!("{}\n{printed}", output.status.code().unwrap_or(-1))
 }
 
 /// Log lines begin with the time; a test compares what they say.
-fn without_times(said: &str) -> String {
+fn without_times(printed: &str) -> String {
     let is_time = |word: &str| word.len() == 27 && word.ends_with('Z') && word.contains('T');
     let line = |line: &str| match line.split_once(' ') {
         Some((first, rest)) if is_time(first) => format!("TIME {}\n", rest.trim_start()),
         _ => format!("{line}\n"),
     };
-    said.lines().map(line).collect()
+    printed.lines().map(line).collect()
 }
 
 /// A running `gupfs up`.
-pub struct Running {
+pub struct UpProcess {
     pub child: Child,
     pub mount: PathBuf,
     pub store: PathBuf,
@@ -91,14 +95,15 @@ pub struct Running {
     lines: BufReader<ChildStdout>,
 }
 
-impl Running {
-    pub fn start(store: &Path, mount: &Path, more: &[&str]) -> Running {
-        Running::try_start(store, mount, more).unwrap_or_else(|said| panic!("gupfs up: {said}"))
+impl UpProcess {
+    pub fn start(store: &Path, mount: &Path, more: &[&str]) -> UpProcess {
+        UpProcess::try_start(store, mount, more)
+            .unwrap_or_else(|printed| panic!("gupfs up: {printed}"))
     }
 
     /// Err is what it said before it ended.
-    pub fn try_start(store: &Path, mount: &Path, more: &[&str]) -> Result<Running, String> {
-        Running::try_start_by(command(), store, mount, more)
+    pub fn try_start(store: &Path, mount: &Path, more: &[&str]) -> Result<UpProcess, String> {
+        UpProcess::try_start_by(command(), store, mount, more)
     }
 
     /// The same with a command of the caller's, that is `gupfs` in some other surroundings.
@@ -107,7 +112,7 @@ impl Running {
         store: &Path,
         mount: &Path,
         more: &[&str],
-    ) -> Result<Running, String> {
+    ) -> Result<UpProcess, String> {
         let mut child = command
             .arg("up")
             .arg(store)
@@ -120,11 +125,11 @@ impl Running {
             .spawn()
             .unwrap();
         let mut errors = child.stderr.take().unwrap();
-        let said = std::thread::spawn(move || {
-            let mut said = String::new();
-            let _ = errors.read_to_string(&mut said);
-            eprint!("{said}");
-            said
+        let printed = std::thread::spawn(move || {
+            let mut printed = String::new();
+            let _ = errors.read_to_string(&mut printed);
+            eprint!("{printed}");
+            printed
         });
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         // Before that it may say what a start with losses leaves behind.
@@ -137,9 +142,9 @@ impl Running {
         }
         if ready.is_empty() {
             let status = child.wait().unwrap();
-            return Err(format!("{status}\n{}", said.join().unwrap()));
+            return Err(format!("{status}\n{}", printed.join().unwrap()));
         }
-        Ok(Running {
+        Ok(UpProcess {
             child,
             mount: mount.canonicalize().unwrap(),
             store: store.canonicalize().unwrap(),
@@ -175,7 +180,7 @@ impl Running {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code().unwrap_or(-1);
             }
-            assert!(start.elapsed() < PATIENCE, "gupfs up does not end");
+            assert!(start.elapsed() < TIMEOUT, "gupfs up does not end");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -187,7 +192,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for UpProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -214,15 +219,15 @@ pub fn is_mounted(point: &Path) -> bool {
 }
 
 /// A directory with `store` and an empty `mnt` in it.
-pub struct Place {
+pub struct TestStore {
     dir: tempfile::TempDir,
 }
 
-impl Place {
-    pub fn new() -> Place {
+impl TestStore {
+    pub fn new() -> TestStore {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("mnt")).unwrap();
-        Place { dir }
+        TestStore { dir }
     }
 
     pub fn dir(&self) -> PathBuf {
@@ -237,18 +242,18 @@ impl Place {
         self.dir().join("mnt")
     }
 
-    pub fn up(&self) -> Running {
-        Running::start(&self.store(), &self.mnt(), &["--osts", "2"])
+    pub fn up(&self) -> UpProcess {
+        UpProcess::start(&self.store(), &self.mnt(), &["--osts", "2"])
     }
 
     /// `gupfs up` that is expected to refuse; its exit code and words.
     pub fn refusal(&self, more: &[&str]) -> String {
-        match Running::try_start(&self.store(), &self.mnt(), more) {
+        match UpProcess::try_start(&self.store(), &self.mnt(), more) {
             Ok(running) => {
                 running.kill();
                 panic!("it was not refused")
             }
-            Err(said) => without_times(&said.replace(&*self.dir().to_string_lossy(), "DIR")),
+            Err(printed) => without_times(&printed.replace(&*self.dir().to_string_lossy(), "DIR")),
         }
     }
 

@@ -1,38 +1,39 @@
-//! # salvage: a metadata store made again from what can be read of a damaged one
+//! # salvage: rebuilds a damaged metadata store from its readable part
 //!
-//! Owns   the order (read, make anew beside it, mend, look, exchange), and the report of what was lost.
-//! Never  changes a file of the damaged store: its log and its index are moved aside as they are.
+//! Owns   the order (read, fill a new store, repair it, scan it, exchange the two), and the report of the losses.
+//! Never  changes a file of the damaged store: the exchange moves its log and index to another directory.
 //! Enter  at `run`, for `gupfs check --salvage`; at `before_start`, for a start with `--accept-loss`.
 //!
-//! Interrupted at any moment, it can be begun again: until the exchange the damaged store is where it was, and the next
-//! start or check of the store completes an exchange that was interrupted.
+//! A salvage may be interrupted at any moment and started again: until the exchange the damaged store stays in its place, and the next
+//! salvage completes an interrupted exchange.
 
-mod mend;
+mod dirs;
+mod editor;
 mod names;
-mod place;
 mod rebuild;
+mod repair;
 mod sources;
 
-pub use place::show_date;
+pub use dirs::show_date;
 
 use super::progress::Progress;
 use super::{CheckFindings, CheckOptions, Store, targets};
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
-use crate::home::{Lock, Marker, StoreDir};
-use crate::node::{DescriptorBudget, open_metadata};
+use crate::store_dir::{Lock, Marker, StoreDir};
+use crate::stores::{DescriptorBudget, open_metadata};
+use dirs::SalvageDirs;
 use gupfs_namespace::initial_batch;
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{OstId, OwnerEpoch, Timestamp, VirtualShards};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StopMode, StoreId};
-use place::SalvageDirs;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// One thing that was lost, or kept in another way than it was.
+/// One thing that was lost, or that was kept in a changed form.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SalvageLoss {
-    /// For scripts.
+    /// The kind, for scripts.
     pub kind: &'static str,
     pub text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,25 +63,27 @@ impl SalvageLoss {
     }
 }
 
-/// What a salvage did.
+/// The result of a salvage.
 #[derive(Default, Serialize)]
 pub struct Salvaged {
     pub lost: Vec<SalvageLoss>,
-    /// What has its name in /lost+found now, and files that were made again from their objects.
+    /// Inodes that were linked in /lost+found, and inodes that were rebuilt.
     pub found: Vec<SalvageLoss>,
-    /// Counts, links and records that were set right.
-    pub mended: u64,
-    /// When the newest change was made that is kept, in seconds since 1970.
+    /// Number of repaired counts, links and records.
+    #[serde(rename = "mended")]
+    pub repaired: u64,
+    /// Time of the newest change that was kept, in seconds since 1970.
     pub newest_kept: Option<i64>,
-    /// Where the damaged log and index are now; none: nothing was wrong, and the store is as it was.
+    /// The directory of the damaged log and index; None if nothing was damaged and the store is unchanged.
     pub aside: Option<PathBuf>,
-    /// What is there now.
-    pub seen: CheckFindings,
+    /// The findings of the scan of the new store.
+    #[serde(rename = "seen")]
+    pub findings: CheckFindings,
 }
 
 impl Salvaged {
     pub fn exit(&self) -> Exit {
-        match (&self.aside, self.seen.faults.is_empty()) {
+        match (&self.aside, self.findings.faults.is_empty()) {
             (_, false) => Exit::Failed,
             (None, true) => Exit::Fine,
             (Some(_), true) => Exit::Repaired,
@@ -88,40 +91,50 @@ impl Salvaged {
     }
 }
 
-/// Salvages a store that nothing serves.
-pub async fn run(home: &StoreDir, wish: &CheckOptions, platform: &Platform) -> CliResult<Salvaged> {
-    let unusable = |trouble: CliError| trouble.exit(Exit::Unusable);
-    let marker = home.read_marker().map_err(unusable)?;
-    let _lock = Lock::take(home).map_err(unusable)?;
-    let places = targets::find(home, &marker, &wish.osts)
+/// Salvages a store that no process serves.
+///
+/// # Errors
+/// If the store is in use, contains no metadata at all, or the new store cannot be written.
+pub async fn run(
+    store_dir: &StoreDir,
+    options: &CheckOptions,
+    platform: &Platform,
+) -> CliResult<Salvaged> {
+    let unusable = |error: CliError| error.exit(Exit::Unusable);
+    let marker = store_dir.read_marker().map_err(unusable)?;
+    let _lock = Lock::take(store_dir).map_err(unusable)?;
+    let target_dirs = targets::find(store_dir, &marker, &options.osts)
         .await
         .map_err(unusable)?;
-    salvage(home, &marker, places, platform).await
+    salvage(store_dir, &marker, target_dirs, platform).await
 }
 
-/// For a start with `--accept-loss`, in the process that will serve the store: salvages the metadata if it does not open. Objects are
-/// not looked at: those that no inode names any more are the object servers' to keep.
+/// For a start with `--accept-loss`, in the process that will serve the store: salvages the metadata if it cannot be opened. It does
+/// not scan objects: the object servers quarantine those of lost inodes.
+///
+/// # Errors
+/// If the salvage fails, or the store cannot be closed.
 pub async fn before_start(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     marker: &Marker,
     platform: &Platform,
 ) -> CliResult<Option<Salvaged>> {
-    let fresh = std::fs::read_dir(home.mds_log())
+    let fresh = std::fs::read_dir(store_dir.mds_log())
         .map_or(true, |mut entries| entries.next().is_none())
-        && !home.mds_index().join("version").exists();
+        && !store_dir.mds_index().join("version").exists();
     if fresh {
         return Ok(None);
     }
-    let share = DescriptorBudget::of_this_process(0)?;
-    match open_metadata(home, marker, share, platform).await {
+    let budget = DescriptorBudget::of_this_process(0)?;
+    match open_metadata(store_dir, marker, budget, platform).await {
         Ok((kv, _)) => {
             let closed = kv.stop(StopMode::WorkPending).await;
-            closed.or_trouble(|| "the metadata store could not be closed cleanly".into())?;
+            closed.or_cli_error(|| "cannot close the metadata store cleanly".into())?;
             Ok(None)
         }
-        Err(trouble) => {
-            tracing::error!(%trouble, "the metadata store does not open: what can be read of it is kept");
-            let done = salvage(home, marker, Vec::new(), platform).await?;
+        Err(error) => {
+            tracing::error!(%error, "cannot open the metadata store; salvaging its readable part");
+            let done = salvage(store_dir, marker, Vec::new(), platform).await?;
             for loss in done.lost.iter().chain(&done.found) {
                 tracing::warn!(
                     kind = loss.kind,
@@ -137,21 +150,21 @@ pub async fn before_start(
 }
 
 async fn salvage(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     marker: &Marker,
-    places: Vec<(OstId, PathBuf)>,
+    target_dirs: Vec<(OstId, PathBuf)>,
     platform: &Platform,
 ) -> CliResult<Salvaged> {
-    refuse_nothing(home)?;
-    let place = SalvageDirs::prepare(home)?;
-    let share = DescriptorBudget::of_this_process(places.len())?;
+    refuse_missing_metadata(store_dir)?;
+    let dirs = SalvageDirs::prepare(store_dir)?;
+    let budget = DescriptorBudget::of_this_process(target_dirs.len())?;
     let mut progress = Progress::new(&platform.clock);
     let mut done = Salvaged::default();
     let read = sources::read(
-        home,
+        store_dir,
         marker,
-        &place,
-        share,
+        &dirs,
+        budget,
         platform,
         &mut progress,
         &mut done,
@@ -159,91 +172,91 @@ async fn salvage(
     .await?;
     done.newest_kept = read.newest.map(|time| time.secs);
     let damaged = !done.lost.is_empty();
-    let kv = open_new(marker, &place, read, platform).await?;
+    let kv = open_new(marker, &dirs, read, platform).await?;
     let mut store = Store {
         platform: platform.clone(),
-        // Objects without inodes are looked at, too.
+        // So that the scan reports objects without inode.
         crashed: false,
         owner_epoch: kv.1,
         kv: kv.0,
-        targets: targets::open(marker.cluster(), places, share, platform).await,
+        targets: targets::open(marker.cluster(), target_dirs, budget, platform).await,
     };
-    let mended = mend::mend(&store, marker, damaged, &mut done).await;
+    let repaired = repair::repair(&store, marker, damaged, &mut done).await;
     progress.finish();
-    // Whatever the last owner left, the next one has to do what is done after a crash.
+    // The next start has to recover as after a crash.
     store.crashed = true;
-    let seen = match mended {
-        Ok(()) => store.look(false).await,
-        Err(trouble) => Err(trouble),
+    let findings = match repaired {
+        Ok(()) => store.scan(false).await,
+        Err(error) => Err(error),
     };
     let closed = store.close_new().await;
-    done.seen = seen?;
+    done.findings = findings?;
     closed?;
-    if done.lost.is_empty() && done.found.is_empty() && done.mended == 0 {
-        place.discard()?;
+    if done.lost.is_empty() && done.found.is_empty() && done.repaired == 0 {
+        dirs.discard()?;
         return Ok(done);
     }
-    done.aside = Some(place.exchange(platform.clock.now())?);
+    done.aside = Some(dirs.exchange(platform.clock.now())?);
     Ok(done)
 }
 
-/// Metadata that is not there at all is more likely on a disk that is not mounted than lost.
-fn refuse_nothing(home: &StoreDir) -> CliResult<()> {
-    if home.mds_swap().exists() {
+/// Refuses a store without any metadata: probably its disk is not mounted.
+fn refuse_missing_metadata(store_dir: &StoreDir) -> CliResult<()> {
+    if store_dir.mds_swap().exists() {
         return Ok(());
     }
-    let lost = home.mds().join("lost");
+    let lost = store_dir.mds().join("lost");
     let is_empty =
         |dir: PathBuf| std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
-    if !is_empty(home.mds_log()) || !is_empty(home.mds_index()) || lost.exists() {
+    if !is_empty(store_dir.mds_log()) || !is_empty(store_dir.mds_index()) || lost.exists() {
         return Ok(());
     }
-    let text = format!("there is no metadata in '{}'", home.mds().display());
+    let text = format!("there is no metadata in '{}'", store_dir.mds().display());
     Err(CliError::new(text)
         .exit(Exit::Unusable)
-        .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup")
+        .todo("if the metadata is on a separate disk, mount it; else restore the directory from a backup")
         .todo(format!(
-            "if it is lost for good: `mkdir -p {0}/log {0}/index && touch {1}`, and salvage again; files come back from their objects, without names",
-            home.mds().display(),
+            "if it is lost for good: `mkdir -p {0}/log {0}/index && touch {1}`, and salvage again; that rebuilds files from their objects, without names",
+            store_dir.mds().display(),
             lost.display()
         )))
 }
 
-/// The new store, with a log that begins behind everything the damaged one may have said.
+/// Opens the new store. Its log begins after all batches that the damaged log may have had.
 async fn open_new(
     marker: &Marker,
-    place: &SalvageDirs,
+    dirs: &SalvageDirs,
     read: sources::SalvagedIndex,
     platform: &Platform,
 ) -> CliResult<(Kv, OwnerEpoch)> {
-    let failed = || "cannot make the new metadata store".to_string();
+    let failed = || "cannot create the new metadata store".to_string();
     let mut log = LogOptions::new(store_id(marker));
     log.start_after_index = true;
     log.epoch = Some(read.next_epoch);
-    let disk = Disk::real(place.log()).or_trouble(failed)?;
+    let disk = Disk::real(dirs.log()).or_cli_error(failed)?;
     let opened = Kv::open(disk, read.index, KvOptions::new(log), platform.clone()).await;
-    let (kv, recovery) = opened.or_trouble(failed)?;
-    put_what_must_be_there(&kv, marker, platform).await?;
+    let (kv, recovery) = opened.or_cli_error(failed)?;
+    add_initial_records(&kv, marker, platform).await?;
     Ok((kv, recovery.log.epoch))
 }
 
-/// Records without which a store holds no names: the format, the root, the counters of each shard.
-async fn put_what_must_be_there(kv: &Kv, marker: &Marker, platform: &Platform) -> CliResult<()> {
+/// Adds the records that every store has, if they are missing: format, root directory, counters of each shard.
+async fn add_initial_records(kv: &Kv, marker: &Marker, platform: &Platform) -> CliResult<()> {
     let failed = || "cannot read the new metadata store".to_string();
     let (now, entropy): (Timestamp, u64) = (platform.clock.now(), platform.random.u64());
     let shards = VirtualShards(marker.virtual_shards);
     let batch = initial_batch(marker.cluster(), marker.metadata(), shards, now, entropy);
     let mut missing = Vec::new();
     for (key, value) in batch {
-        if kv.get(key.as_bytes()).or_trouble(failed)?.is_none() {
+        if kv.get(key.as_bytes()).or_cli_error(failed)?.is_none() {
             missing.push((super::records::bytes(&key), value));
         }
     }
     if missing.is_empty() {
         return Ok(());
     }
-    let seq = kv.stage(0, missing).or_trouble(failed)?;
-    kv.wait_committed(seq).await.or_trouble(failed)
+    let seq = kv.stage(0, missing).or_cli_error(failed)?;
+    kv.wait_committed(seq).await.or_cli_error(failed)
 }
 
 fn store_id(marker: &Marker) -> StoreId {
@@ -254,16 +267,16 @@ fn store_id(marker: &Marker) -> StoreId {
 }
 
 impl Store {
-    /// Closes what is going to be the store: unlike a look's, a failure counts.
+    /// Closes the new store; unlike after a check, a failure is an error.
     async fn close_new(self) -> CliResult<()> {
         let closed = self.kv.stop(StopMode::WorkPending).await;
         for (ost, target) in self.targets {
             if let Ok(objects) = target
                 && let Err(error) = objects.stop().await
             {
-                tracing::error!(%ost, %error, "the target could not be closed cleanly");
+                tracing::error!(%ost, %error, "cannot close the target cleanly");
             }
         }
-        closed.or_trouble(|| "the new metadata store could not be closed".into())
+        closed.or_cli_error(|| "cannot close the new metadata store".into())
     }
 }

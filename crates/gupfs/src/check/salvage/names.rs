@@ -1,12 +1,12 @@
-//! Names: all that some inodes have, and how people call them.
+//! The names of inodes, and the paths of names.
 
-use super::mend::RecordEditor;
+use super::editor::RecordEditor;
 use crate::exit::CliResult;
 use gupfs_namespace::{EntryRecord, Inode, KeyRange, ParsedKey, Record, RecordKey, RecordKind};
 use gupfs_proto::{InodeId, Name, VirtualShard};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Directories above a name that are looked up for its path.
+/// Most directories in a path.
 const DEPTH: usize = 64;
 
 /// One entry of a directory.
@@ -23,8 +23,11 @@ impl NamedEntry {
     }
 }
 
-/// All names of these inodes, in the order of their keys: one look at every entry there is.
-pub fn names_of(
+/// All names of these inodes, in the order of their keys. Reads every directory entry of the store.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn find_names(
     editor: &RecordEditor,
     wanted: &BTreeSet<InodeId>,
     shards: u16,
@@ -51,8 +54,11 @@ pub fn names_of(
     Ok(found)
 }
 
-/// The path of a name, from the root on where the way up is whole, else from where it breaks.
-pub fn path(editor: &RecordEditor, named: &NamedEntry) -> CliResult<String> {
+/// The path of a name, from the root or, if a parent directory is lost, from the highest directory that is left.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn entry_path(editor: &RecordEditor, named: &NamedEntry) -> CliResult<String> {
     let mut parts = vec![show(&named.name)];
     let mut dir = named.dir;
     for _ in 0..DEPTH {
@@ -64,24 +70,24 @@ pub fn path(editor: &RecordEditor, named: &NamedEntry) -> CliResult<String> {
         let Some(inode) = editor.get::<Inode>(&RecordKey::inode(dir))? else {
             break;
         };
-        let Some(link) = inode.parent else {
+        let Some(position) = inode.parent else {
             break;
         };
-        let range = KeyRange::entries_with_hash(link.dir, link.hash);
-        let mut above = None;
+        let range = KeyRange::entries_with_hash(position.dir, position.hash);
+        let mut parent_name = None;
         editor.each(&range, |key, value| {
             if let (Some(ParsedKey::Entry { name, .. }), Ok(entry)) =
                 (key.parse(), EntryRecord::decode(value))
                 && entry.ino == dir
             {
-                above = Some(name);
+                parent_name = Some(name);
             }
         })?;
-        let Some(name) = above else {
+        let Some(name) = parent_name else {
             break;
         };
         parts.push(show(&name));
-        dir = link.dir;
+        dir = position.dir;
     }
     parts.push(format!("(inode {:x})", dir.0));
     parts.reverse();

@@ -1,6 +1,6 @@
-//! Files whose inodes are lost, made again from their objects; and what objects say of files that are older than they.
+//! Rebuilds files from their objects: lost inodes, and inodes that are older than their objects.
 
-use super::mend::RecordEditor;
+use super::editor::RecordEditor;
 use super::{SalvageLoss, Salvaged};
 use crate::check::Store;
 use crate::check::objects::ObjectProblem;
@@ -10,7 +10,7 @@ use gupfs_namespace::{FileBody, Inode, InodeBody, RecordKey};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Objects that no inode knows, by the inode that they name.
+/// Objects without inode, by the inode number in their names.
 #[derive(Default)]
 pub struct ObjectsWithoutInode(BTreeMap<InodeId, Vec<(OstId, ObjectId)>>);
 
@@ -23,8 +23,11 @@ impl ObjectsWithoutInode {
         self.0.keys().copied()
     }
 
-    /// Gives each object an inode where that can be: a new one, or its own if that has no bytes yet. Returns whether records
-    /// were changed.
+    /// Puts the objects into inodes where that is possible: a new one, or their own if it has no objects. Returns whether records were
+    /// changed.
+    ///
+    /// # Errors
+    /// If the new store cannot be read or written.
     pub async fn rebuild(
         &self,
         store: &Store,
@@ -33,20 +36,20 @@ impl ObjectsWithoutInode {
     ) -> CliResult<bool> {
         let mut changed = false;
         for (ino, objects) in &self.0 {
-            let found = look_at(store, objects).await;
+            let found = find_objects(store, objects).await;
             if found.is_empty() {
                 continue;
             }
-            let made = match editor.get::<Inode>(&RecordKey::inode(*ino))? {
-                None => self.make(*ino, &found, editor, done).await?,
+            let rebuilt = match editor.get::<Inode>(&RecordKey::inode(*ino))? {
+                None => self.rebuild_inode(*ino, &found, editor, done).await?,
                 Some(inode) => adopt(*ino, inode, &found, editor, done).await?,
             };
-            changed |= made;
+            changed |= rebuilt;
         }
         Ok(changed)
     }
 
-    async fn make(
+    async fn rebuild_inode(
         &self,
         ino: InodeId,
         found: &[FoundObject],
@@ -58,7 +61,7 @@ impl ObjectsWithoutInode {
                 SalvageLoss::new(
                     "ObjectsLeft",
                     format!(
-                        "{} objects of inode {:x} fit into no file: they stay where they are",
+                        "{} objects of inode {:x} do not form a file: they stay on their OSTs",
                         found.len(),
                         ino.0
                     ),
@@ -71,21 +74,21 @@ impl ObjectsWithoutInode {
             SalvageLoss::new(
                 "MadeFromObjects",
                 format!(
-                    "inode {:x} was made again from its objects: {} bytes of user {}, attributes are lost",
+                    "inode {:x} was rebuilt from its objects: {} bytes of user {}, attributes are lost",
                     ino.0, inode.size, inode.uid
                 ),
             )
             .of(ino),
         );
         editor.put(&RecordKey::inode(ino), &inode);
-        editor.unconfirmed(ino);
+        editor.add_unconfirmed(ino);
         editor.commit().await?;
         Ok(true)
     }
 }
 
-/// The file is older than these objects. If it had no bytes yet, they are its bytes. Else they stay unknown, and no component that it
-/// gets may be called as theirs was.
+/// The inode is older than these objects. If its layout is empty, they become its objects. Otherwise they stay without inode, and the
+/// inode's next component gets a generation above theirs.
 async fn adopt(
     ino: InodeId,
     mut inode: Inode,
@@ -99,17 +102,17 @@ async fn adopt(
     let newest = found.iter().map(|object| object.generation.0).max();
     let next = newest.unwrap_or(0) + 1;
     let inline = own.inline.len() as u64;
-    // Bytes that leave an inode are whole in its objects before the inode forgets them.
-    let made = (own.layout.is_empty())
+    // A spill writes all inline bytes into objects before the inode drops them, so complete objects are at least as long.
+    let rebuilt = (own.layout.is_empty())
         .then(|| rebuild_file(ino, found))
         .flatten()
-        .filter(|made| made.size >= inline);
+        .filter(|rebuilt| rebuilt.size >= inline);
     let Some(Inode {
         body: InodeBody::File(FileBody { layout, .. }),
         size,
         blocks,
         ..
-    }) = made
+    }) = rebuilt
     else {
         if own.next_generation >= next {
             return Ok(false);
@@ -127,21 +130,21 @@ async fn adopt(
     done.found.push(
         SalvageLoss::new(
             "BytesFromObjects",
-            format!(
-                "inode {:x} has the bytes that its objects have: {size}",
-                ino.0
-            ),
+            format!("inode {:x} got its {size} bytes from its objects", ino.0),
         )
         .of(ino),
     );
     editor.put(&RecordKey::inode(ino), &inode);
-    editor.unconfirmed(ino);
+    editor.add_unconfirmed(ino);
     editor.commit().await?;
     Ok(true)
 }
 
-/// An object that its inode takes for never made: the file was written after what is kept of it.
-pub async fn announce(
+/// Records in an inode that an object exists which the inode lists as never created: the file was written after its kept record.
+///
+/// # Errors
+/// If the new store cannot be read or written.
+pub async fn mark_as_existing(
     store: &Store,
     editor: &RecordEditor<'_>,
     ost: OstId,
@@ -150,16 +153,16 @@ pub async fn announce(
     let Some(mut inode) = editor.get::<Inode>(&RecordKey::inode(object.ino))? else {
         return Ok(false);
     };
-    let found = look_at(store, &[(ost, object)]).await;
+    let found = find_objects(store, &[(ost, object)]).await;
     let InodeBody::File(own) = &mut inode.body else {
         return Ok(false);
     };
-    let place = own.layout.objects(object.ino);
-    let place = place
+    let position = own.layout.objects(object.ino);
+    let position = position
         .filter(|(.., named, presence)| *named == object && *presence == Presence::Never)
         .map(|(component, stripe, ..)| (component, stripe))
         .next();
-    let Some((component, stripe)) = place else {
+    let Some((component, stripe)) = position else {
         return Ok(false);
     };
     own.layout.components[component]
@@ -168,13 +171,13 @@ pub async fn announce(
     let end = file_size(&own.layout, &found);
     inode.size = inode.size.max(end);
     editor.put(&RecordKey::inode(object.ino), &inode);
-    editor.unconfirmed(object.ino);
+    editor.add_unconfirmed(object.ino);
     editor.commit().await?;
     Ok(true)
 }
 
-/// Files that miss an object. One of which every object is gone, from targets that were looked at, was removed after what is kept of the
-/// metadata: it goes. What is left of the others can be read, and what is missing is an error.
+/// Files with missing objects. A file of which no object exists on scanned targets was removed after its kept record: its inode is
+/// removed. The others stay; reads of their missing parts fail.
 #[derive(Default)]
 pub struct FilesWithoutObjects(BTreeSet<InodeId>);
 
@@ -185,6 +188,10 @@ impl FilesWithoutObjects {
         }
     }
 
+    /// Removes the inodes of files without any object. Returns whether records were changed.
+    ///
+    /// # Errors
+    /// If the new store cannot be read or written.
     pub async fn remove(
         &self,
         store: &Store,
@@ -199,11 +206,11 @@ impl FilesWithoutObjects {
             let InodeBody::File(own) = &inode.body else {
                 continue;
             };
-            if !are_gone(store, *ino, own).await {
+            if !has_no_objects(store, *ino, own).await {
                 continue;
             }
             let text = format!(
-                "inode {:x} has none of its objects left: its name goes",
+                "inode {:x} has none of its objects left: it is removed",
                 ino.0
             );
             done.lost.push(SalvageLoss::new("FileGone", text).of(*ino));
@@ -215,8 +222,8 @@ impl FilesWithoutObjects {
     }
 }
 
-/// Whether the targets of all its objects say that they have none of them.
-async fn are_gone(store: &Store, ino: InodeId, file: &FileBody) -> bool {
+/// Whether the targets of all objects of a file were opened and have none of them.
+async fn has_no_objects(store: &Store, ino: InodeId, file: &FileBody) -> bool {
     for (_, _, ost, object, presence) in file.layout.objects(ino) {
         if presence == Presence::Never {
             continue;
@@ -232,7 +239,8 @@ async fn are_gone(store: &Store, ino: InodeId, file: &FileBody) -> bool {
     true
 }
 
-async fn look_at(store: &Store, objects: &[(OstId, ObjectId)]) -> Vec<FoundObject> {
+/// The objects that exist, with their attributes.
+async fn find_objects(store: &Store, objects: &[(OstId, ObjectId)]) -> Vec<FoundObject> {
     let mut found = Vec::new();
     for (ost, object) in objects {
         let target = store.targets.iter().find(|(id, _)| id == ost);
@@ -251,7 +259,7 @@ async fn look_at(store: &Store, objects: &[(OstId, ObjectId)]) -> Vec<FoundObjec
         });
     }
     found.sort_by_key(|object| (object.generation.0, object.stripe));
-    // The same object on two targets: one of them is in the wrong place.
+    // An object that is on two targets counts once.
     found.dedup_by_key(|object| (object.generation.0, object.stripe));
     found
 }

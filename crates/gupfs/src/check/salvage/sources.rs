@@ -1,15 +1,15 @@
-//! What can be read: the index, the log, and which of both is believed.
+//! Reads the damaged index and log into a new index.
 //!
-//! A whole index is believed, with the log's batches behind it. Where the index cannot be read whole, a log that reaches back to
-//! the first batch is everything, up to its damage; else what can be read of both. Nothing is made up: every record was written by the
-//! store once.
+//! If the index can be read completely, the new one gets it and the later batches of the log. Otherwise, if the log reaches back to the
+//! first batch, the new one gets the log up to its damage; else the readable part of both. Every record in it is one that the store
+//! wrote.
 
-use super::place::SalvageDirs;
+use super::dirs::SalvageDirs;
 use super::{SalvageLoss, Salvaged, store_id};
 use crate::check::progress::Progress;
 use crate::exit::{CliError, CliResult, OrCliError};
-use crate::home::{Marker, StoreDir};
-use crate::node::DescriptorBudget;
+use crate::store_dir::{Marker, StoreDir};
+use crate::stores::DescriptorBudget;
 use bytes::Bytes;
 use gupfs_namespace::{Inode, KeyRange, Record, RecordKey, RecordKind};
 use gupfs_platform::{Disk, Platform};
@@ -19,89 +19,88 @@ use gupfs_store::kv::{KvError, copy_records, replay_survey};
 use gupfs_store::log::{LogError, LogSurvey, LogSurveyFindings, StoreId};
 use std::ops::Bound;
 
-/// Starts that the damaged part of a log may hide: the new owner's epoch lies above all of theirs.
-const STARTS_HIDDEN: u64 = 1 << 16;
+/// The damaged part of a log may contain so many starts of the server; the new owner epoch is above theirs.
+const OWNER_EPOCHS_SKIPPED: u64 = 1 << 16;
 
-/// Records looked at in one step.
+/// Records that are read at a time.
 const STEP: usize = 1_024;
 
+/// The result of reader the damaged store.
 pub struct SalvagedIndex {
-    /// The new index, with everything that was read.
+    /// The new index, with all records that could be read.
     pub index: Index,
     pub next_epoch: OwnerEpoch,
-    /// The newest change of an inode that is kept.
+    /// The ctime of the newest inode.
     pub newest: Option<Timestamp>,
 }
 
+/// # Errors
+/// If the new index cannot be written, the log belongs to another store, or the disk is full.
 pub async fn read(
-    home: &StoreDir,
+    store_dir: &StoreDir,
     marker: &Marker,
-    place: &SalvageDirs,
-    share: DescriptorBudget,
+    dirs: &SalvageDirs,
+    budget: DescriptorBudget,
     platform: &Platform,
     progress: &mut Progress,
     done: &mut Salvaged,
 ) -> CliResult<SalvagedIndex> {
-    let failed = || "cannot make the new index".to_string();
+    let failed = || "cannot create the new index".to_string();
     let store = store_id(marker);
-    let index = Index::open_fjall(&place.index(), share.metadata).or_trouble(failed)?;
-    index.claim(store).or_trouble(failed)?;
-    let reading = SourceReader {
+    let index = Index::open_fjall(&dirs.index(), budget.metadata).or_cli_error(failed)?;
+    index.claim(store).or_cli_error(failed)?;
+    let reader = SourceReader {
         store,
-        log: Disk::real(home.mds_log()).ok(),
+        log: Disk::real(store_dir.mds_log()).ok(),
         index,
         shards: marker.virtual_shards,
     };
     progress.part("records of the index".into());
-    let old = open_old(home, place, share, store, done)?;
-    let surveyed = reading.read_both(old.as_ref(), progress, done).await?;
+    let old = open_damaged(store_dir, dirs, budget, store, done)?;
+    let surveyed = reader.read_both(old.as_ref(), progress, done).await?;
     drop(old);
-    reading.forget_sessions().or_trouble(failed)?;
-    let applied = reading.index.applied().max(surveyed.highest);
-    reading
+    reader.remove_sessions().or_cli_error(failed)?;
+    let applied = reader.index.applied().max(surveyed.highest);
+    reader
         .index
         .apply(applied, &IndexUpdates::new())
-        .or_trouble(failed)?;
-    reading.index.persist().or_trouble(failed)?;
-    let newest = reading.newest().or_trouble(failed)?;
-    // Where the log says nothing of owners, time does: there is less than a start a second.
+        .or_cli_error(failed)?;
+    reader.index.persist().or_cli_error(failed)?;
+    let newest = reader.newest_ctime().or_cli_error(failed)?;
+    // Without an owner epoch in the log, the time in seconds is above all: a server starts less than once a second.
     let known = match surveyed.epoch {
         OwnerEpoch(0) => platform.clock.now().secs.max(0) as u64,
         OwnerEpoch(known) => known,
     };
     Ok(SalvagedIndex {
-        index: reading.index,
-        next_epoch: OwnerEpoch(known + STARTS_HIDDEN),
+        index: reader.index,
+        next_epoch: OwnerEpoch(known + OWNER_EPOCHS_SKIPPED),
         newest,
     })
 }
 
-/// A copy of the damaged index, opened. None if that cannot be; why is a loss.
-fn open_old(
-    home: &StoreDir,
-    place: &SalvageDirs,
-    share: DescriptorBudget,
+/// Opens a copy of the damaged index; None if it cannot be opened, which is recorded as a loss.
+fn open_damaged(
+    store_dir: &StoreDir,
+    dirs: &SalvageDirs,
+    budget: DescriptorBudget,
     store: StoreId,
     done: &mut Salvaged,
 ) -> CliResult<Option<Index>> {
-    let dir = home.mds_index();
-    let lost = |why: String| {
-        SalvageLoss::new(
-            "IndexUnreadable",
-            format!("the index cannot be read: {why}"),
-        )
-    };
+    let dir = store_dir.mds_index();
+    let lost =
+        |why: String| SalvageLoss::new("IndexUnreadable", format!("cannot read the index: {why}"));
     if !dir.join("version").exists() {
         done.lost
-            .push(lost(format!("'{}' holds none", dir.display())));
+            .push(lost(format!("'{}' contains no index", dir.display())));
         return Ok(None);
     }
-    let copy = match place.copy_of_index(&dir) {
+    let copy = match dirs.copy_index(&dir) {
         Ok(copy) => copy,
         Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
             let what = format!("cannot copy '{}'", dir.display());
             return Err(CliError::new(what).because(&error).todo(
-                "a salvage needs twice the index's space in the metadata's directory: free some",
+                "a salvage needs free space of twice the size of the index in the metadata directory",
             ));
         }
         Err(error) => {
@@ -109,20 +108,20 @@ fn open_old(
             return Ok(None);
         }
     };
-    // What no scan meets, a lookup of a name does.
+    // A scan does not read every table; a lookup of a name may.
     let tables = Index::verify_tables(&copy);
-    let opened = Index::open_fjall(&copy, share.metadata)
+    let opened = Index::open_fjall(&copy, budget.metadata)
         .and_then(|index| index.claim(store).map(|()| index));
     match opened {
         Ok(index) => {
             if let Err(error) = tables {
-                tracing::warn!(%error, "the index is made again from its records");
-                done.mended += 1;
+                tracing::warn!(%error, "the index has damaged tables; building it again from its records");
+                done.repaired += 1;
             }
             Ok(Some(index))
         }
         Err(error @ (IndexError::UnknownVersion { .. } | IndexError::OtherStore)) => {
-            Err(CliError::new("the index is not this store's to salvage").because(&error))
+            Err(CliError::new("cannot salvage the index").because(&error))
         }
         Err(error) => {
             done.lost.push(lost(error.to_string()));
@@ -146,19 +145,19 @@ impl SourceReader {
         done: &mut Salvaged,
     ) -> CliResult<LogSurveyFindings> {
         let applied = old.map_or(Seq(0), Index::applied);
-        let begins = self.look_at_log().await?;
+        let first_batch = self.survey_first_batch().await?;
         if let Some(old) = old {
             let failure = self.copy(old, progress)?;
             match failure {
                 None => return self.replay(Some(applied), progress, done).await,
                 Some(error) => done.lost.push(SalvageLoss::new(
                     "IndexDamaged",
-                    format!("some records of the index cannot be read: {error}"),
+                    format!("cannot read some records of the index: {error}"),
                 )),
             }
         }
-        if begins.first == Some(Seq(1)) {
-            // Its batches from the first one on; then, where it ends before the index does, what the index has above them.
+        if first_batch.first == Some(Seq(1)) {
+            // All batches of the log; then, if the index is newer than the last of them, the readable records of the index.
             let surveyed = self.replay(Some(Seq(0)), progress, done).await?;
             if let Some(old) = old
                 && applied > surveyed.proven
@@ -177,11 +176,11 @@ impl SourceReader {
         let ranges = ranges(self.shards);
         let each = |_: &Bytes, _: &Bytes| progress.step();
         copy_records(old, &self.index, old.applied(), &ranges, each)
-            .or_trouble(|| "cannot fill the new index".into())
+            .or_cli_error(|| "cannot fill the new index".into())
     }
 
-    /// How far back the log reaches.
-    async fn look_at_log(&self) -> CliResult<LogSurveyFindings> {
+    /// Finds out how far back the log reaches.
+    async fn survey_first_batch(&self) -> CliResult<LogSurveyFindings> {
         let Some(disk) = &self.log else {
             return Ok(LogSurveyFindings::default());
         };
@@ -192,7 +191,7 @@ impl SourceReader {
         Ok(survey.findings().clone())
     }
 
-    /// The log's batches behind `after`, or from whatever it has first.
+    /// Applies the batches of the log after `after`, or all that it has.
     async fn replay(
         &self,
         after: Option<Seq>,
@@ -202,7 +201,7 @@ impl SourceReader {
         progress.part("batches of the log".into());
         let Some(disk) = &self.log else {
             done.lost
-                .push(SalvageLoss::new("LogMissing", "there is no log"));
+                .push(SalvageLoss::new("LogMissing", "the log is missing"));
             return Ok(LogSurveyFindings::default());
         };
         let begun = match after {
@@ -220,20 +219,20 @@ impl SourceReader {
         Ok(found)
     }
 
-    /// Clients learn that their sessions have ended; the next start recovers the files that these sessions wrote.
-    fn forget_sessions(&self) -> Result<(), IndexError> {
+    /// Removes the sessions: their clients learn that they have ended, and the next start recovers the files that they wrote.
+    fn remove_sessions(&self) -> Result<(), IndexError> {
         for kind in [RecordKind::Session, RecordKind::Reply] {
             self.each_of(kind, |records| {
-                let gone: IndexUpdates =
+                let removals: IndexUpdates =
                     records.iter().map(|(key, _)| (key.clone(), None)).collect();
-                self.index.apply(self.index.applied(), &gone)
+                self.index.apply(self.index.applied(), &removals)
             })?;
         }
         Ok(())
     }
 
-    /// When the newest change of an inode was made that is kept.
-    fn newest(&self) -> Result<Option<Timestamp>, IndexError> {
+    /// The ctime of the newest inode.
+    fn newest_ctime(&self) -> Result<Option<Timestamp>, IndexError> {
         let mut newest = None;
         self.each_of(RecordKind::Inode, |records| {
             let inodes = records
@@ -273,29 +272,29 @@ fn report_log_losses(after: Option<Seq>, found: &LogSurveyFindings, done: &mut S
     {
         done.lost.push(SalvageLoss::new(
             "LogBegins",
-            format!("the log has no batch before {first}: what is older is taken from objects"),
+            format!(
+                "the log has no batch before {first}; older files are rebuilt from their objects"
+            ),
         ));
     }
     for (segment, offset) in &found.damage {
         done.lost.push(SalvageLoss::new(
             "LogDamaged",
-            format!(
-                "bytes of the log are not what was written: segment {segment}, offset {offset}"
-            ),
+            format!("the log is damaged in segment {segment} at offset {offset}"),
         ));
     }
     if let Some((from, to)) = found.lost() {
         done.lost.push(SalvageLoss::new(
             "BatchesLost",
             format!(
-                "batches {from} to {to} of the log are lost ({} of them can be read, and rest on lost ones)",
+                "batches {from} to {to} of the log are lost ({} of them are readable, but depend on lost ones)",
                 found.unproven
             ),
         ));
     }
 }
 
-/// Each kind of record in each shard.
+/// The key ranges of each kind of record in each shard.
 fn ranges(shards: u16) -> Vec<KeyBounds> {
     (0..shards)
         .map(VirtualShard)

@@ -4,15 +4,13 @@
 //! what it waits for. Users do not start it: neither help nor completions mention it.
 
 use crate::exit::{CliResult, Exit, OrCliError};
+use crate::node::WATCHDOG_COMMAND;
 use clap::Parser;
 use gupfs_fuse::connection::{ConnectionControl, ConnectionId};
 use gupfs_fuse::watchdog::{WatchdogOptions, watch};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// The first argument of such a process.
-pub const NAME: &str = "guardian";
 
 /// Watches a serving process; started by `gupfs up`
 #[derive(Parser)]
@@ -30,8 +28,8 @@ impl WatchdogCommand {
     /// Some if this process was started as a mount watchdog.
     pub fn from_args() -> Option<WatchdogCommand> {
         let mut args = std::env::args_os().skip(1).peekable();
-        let meant = args.peek().is_some_and(|first| first == NAME);
-        meant.then(|| WatchdogCommand::parse_from(args))
+        let is_watchdog = args.peek().is_some_and(|first| first == WATCHDOG_COMMAND);
+        is_watchdog.then(|| WatchdogCommand::parse_from(args))
     }
 
     pub fn run(self) -> CliResult<Exit> {
@@ -40,14 +38,14 @@ impl WatchdogCommand {
         // setsid(2) fails only for the leader of a process group, if a user has started it by hand.
         let _ = rustix::process::setsid();
         let abort = std::io::stdout().as_fd().try_clone_to_owned();
-        let abort = abort.or_trouble(|| "standard output is closed".into())?;
-        let orders = WatchdogOptions {
+        let abort = abort.or_cli_error(|| "standard output is closed".into())?;
+        let options = WatchdogOptions {
             control: &ConnectionControl::from_abort_file(ConnectionId(self.connection), abort),
             detach: Some(&self.detach),
             heartbeat_timeout: Some(Duration::from_secs(self.silence)),
         };
-        watch(std::io::stdin(), orders)
-            .or_trouble(|| format!("cannot watch connection {}", self.connection))?;
+        watch(std::io::stdin(), options)
+            .or_cli_error(|| format!("cannot watch connection {}", self.connection))?;
         Ok(Exit::Fine)
     }
 }

@@ -1,63 +1,72 @@
-//! From a directory as it was found to one that can be served.
+//! Opening a store directory, and initialising an empty one.
 //!
-//! Order of an initialisation: `gupfs.init` · directories and key · stores (by the caller) · `gupfs.toml` · `gupfs.init`
-//! away. Nothing is served before `gupfs.toml` is there, so whatever lies beside a lone `gupfs.init` holds no data.
+//! Order of an initialisation: write `gupfs.init` · create directories and key · create the stores (the caller) · write `gupfs.toml` ·
+//! remove `gupfs.init`. No process serves the directory before `gupfs.toml` exists; therefore a directory with `gupfs.init` and without
+//! `gupfs.toml` holds no data, and the next start may clear it.
 
+use super::files::{is_empty, make_dir, names, remove_file, remove_tree};
 use super::lock::LOCK;
-use super::marker::{self, BEGUN, Marker};
-use super::{Lock, MARKER, StoreDir, cannot, ost_of_name};
+use super::marker::{self, Marker, UNFINISHED};
+use super::{Lock, MARKER, StoreDir, parse_ost_name, path_error};
 use crate::amount::show_size;
 use crate::exit::{CliError, CliResult, Exit};
 use gupfs_platform::Random;
 use gupfs_proto::{ClusterId, Incarnation, OstId, VirtualShards};
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Free space a new store needs: two segments of the log and the one being written (3 × 64 MiB), and room above the
-/// 512 MiB that every OST keeps for removal.
+/// Free space that a new store needs: three segments of the log (3 × 64 MiB), and space above the 512 MiB that every OST reserves.
 pub const SPACE_MIN: u64 = 1 << 30;
 
-/// OSTs of a new store when nobody says: what the default layout stripes over.
+/// OSTs of a new store without --osts: as many as the default layout stripes over.
 pub const OSTS_DEFAULT: u16 = gupfs_proto::limits::STRIPE_COUNT_DEFAULT as u16;
 
-/// As many as the inode's layout can name at once.
+/// As many as one layout can name.
 pub const OSTS_MAX: u16 = gupfs_proto::limits::STRIPE_COUNT_MAX as u16;
 
-/// What the caller asks of a directory.
+/// The parameters of a store.
 pub struct StoreOptions {
-    /// None: as many as there are, or the default. 0: none, they are served elsewhere.
+    /// None: as many as the store has; in a new store as many as are prepared, or the default. 0: none, object servers have them.
     pub osts: Option<u16>,
     pub virtual_shards: VirtualShards,
 }
 
-/// A directory that is ours and locked. Its stores may still have to be made; then `finish` ends the initialisation.
+/// A store directory with its lock. The caller creates the new stores; `finish` then completes the initialisation.
 pub struct LockedStore {
-    pub home: StoreDir,
+    pub dir: StoreDir,
     pub marker: Marker,
     /// The whole store is new.
     pub fresh: bool,
-    /// Targets that are new, in a new store or an old one.
+    /// OSTs that the caller has to create.
     pub new_osts: Vec<OstId>,
     _lock: Lock,
 }
 
 impl StoreDir {
-    /// Takes a locked directory into use: initialises it if it is empty, goes on with an initialisation that broke
-    /// off, adds OSTs; refuses what is not ours.
-    pub fn enter(self, lock: Lock, wish: &StoreOptions, dice: &Random) -> CliResult<LockedStore> {
-        if let Some(osts) = wish.osts
+    /// Opens a locked store directory and adds OSTs if `options` asks for more. Initialises an empty directory, and one whose
+    /// initialisation was interrupted.
+    ///
+    /// # Errors
+    /// If the directory holds anything else, or the options are not possible for it.
+    pub fn open_or_initialise(
+        self,
+        lock: Lock,
+        options: &StoreOptions,
+        random: &Random,
+    ) -> CliResult<LockedStore> {
+        if let Some(osts) = options.osts
             && osts > OSTS_MAX
         {
             return Err(CliError::new(format!(
-                "{osts} OSTs are not possible: up to {OSTS_MAX} are"
+                "{osts} OSTs are not possible: a store has at most {OSTS_MAX}"
             ))
             .exit(Exit::Unusable));
         }
         match marker::read(&self)? {
-            Some(marker) => self.open_existing(lock, marker, wish),
-            None => self.initialise(lock, wish, dice),
+            Some(marker) => self.open_existing(lock, marker, options),
+            None => self.initialise(lock, options, random),
         }
     }
 
@@ -65,17 +74,17 @@ impl StoreDir {
         self,
         lock: Lock,
         mut marker: Marker,
-        wish: &StoreOptions,
+        options: &StoreOptions,
     ) -> CliResult<LockedStore> {
-        marker::remove_begun(&self)?;
+        marker::remove_unfinished(&self)?;
         let have = marker.osts().len();
-        let want = match wish.osts {
+        let want = match options.osts {
             None | Some(0) => have,
             Some(osts) => usize::from(osts),
         };
         if want < have {
             return Err(CliError::new(format!(
-                "'{}' has {have} OSTs, and --osts asks for {want}: an OST cannot be taken away while files lie on it",
+                "'{}' has {have} OSTs, and --osts asks for {want}: gupfs cannot remove an OST, because files may lie on it",
                 self.root().display()
             ))
             .todo(format!("start with --osts {have}, or without --osts"))
@@ -97,18 +106,23 @@ impl StoreDir {
         make_dir(&self.run())?;
         self.write_pid();
         Ok(LockedStore {
-            home: self,
+            dir: self,
             marker,
             fresh: false,
             new_osts,
-            _lock: lock.kept(),
+            _lock: lock.keep_file(),
         })
     }
 
-    fn initialise(self, lock: Lock, wish: &StoreOptions, dice: &Random) -> CliResult<LockedStore> {
+    fn initialise(
+        self,
+        lock: Lock,
+        options: &StoreOptions,
+        random: &Random,
+    ) -> CliResult<LockedStore> {
         let prepared = self.check_empty_or_unfinished()?;
         let space = rustix::fs::statvfs(self.root())
-            .map_err(|errno| cannot("ask for the free space of", self.root(), &errno.into()))?;
+            .map_err(|errno| path_error("get the free space of", self.root(), &errno.into()))?;
         let free = space.f_bavail * space.f_frsize;
         if free < SPACE_MIN {
             return Err(CliError::new(format!(
@@ -119,7 +133,7 @@ impl StoreDir {
             ))
             .todo("free some space there, or give a directory on a larger file system"));
         }
-        let count = wish.osts.unwrap_or(if prepared.is_empty() {
+        let count = options.osts.unwrap_or(if prepared.is_empty() {
             OSTS_DEFAULT
         } else {
             prepared.len() as u16
@@ -135,15 +149,15 @@ impl StoreDir {
             .exit(Exit::Unusable));
         }
         let mut cluster = [0; 16];
-        dice.fill(&mut cluster);
+        random.fill(&mut cluster);
         let marker = Marker::new(
             ClusterId(u128::from_be_bytes(cluster)),
-            Incarnation(dice.u64()),
-            wish.virtual_shards,
+            Incarnation(random.u64()),
+            options.virtual_shards,
             osts.clone(),
         );
-        marker::write_begun(&self, &marker)?;
-        self.write_key(dice)?;
+        marker::write_unfinished(&self, &marker)?;
+        self.write_key(random)?;
         for dir in [self.mds(), self.mds_log(), self.mds_index(), self.run()] {
             make_dir(&dir)?;
         }
@@ -154,38 +168,41 @@ impl StoreDir {
         marker::sync_dir(self.root())?;
         self.write_pid();
         Ok(LockedStore {
-            home: self,
+            dir: self,
             marker,
             fresh: true,
             new_osts: osts,
-            _lock: lock.kept(),
+            _lock: lock.keep_file(),
         })
     }
 
-    /// Which OST directories the user has prepared. An initialisation that broke off is cleared away.
+    /// Checks that the directory is empty, apart from empty OST directories that the administrator prepared, and returns these.
+    /// Clears what an interrupted initialisation left.
     fn check_empty_or_unfinished(&self) -> CliResult<BTreeSet<OstId>> {
-        let begun = marker::read_begun(self)?;
+        let unfinished = marker::read_unfinished(self)?;
         let mut prepared = BTreeSet::new();
         let mut foreign = Vec::new();
         for name in names(self.root())? {
             let path = self.root().join(&name);
-            // The second is from a power cut before the first rename: nothing else was made by then.
-            if name == "lost+found" || name == LOCK || name == format!("{BEGUN}.new") {
+            // A power loss before the first rename leaves `gupfs.init.new`, and nothing else.
+            if name == "lost+found" || name == LOCK || name == format!("{UNFINISHED}.new") {
                 continue;
             }
-            if let Some(id) = ost_of_name(&name).filter(|_| begun.is_some() || is_empty(&path)) {
+            if let Some(id) =
+                parse_ost_name(&name).filter(|_| unfinished.is_some() || is_empty(&path))
+            {
                 prepared.insert(id);
-            } else if begun.is_none() || !is_from_initialisation(&name) {
+            } else if unfinished.is_none() || !is_from_initialisation(&name) {
                 foreign.push(name);
             }
         }
         if !foreign.is_empty() {
-            return Err(self.explain_foreign(begun.is_some(), &foreign));
+            return Err(self.explain_foreign(unfinished.is_some(), &foreign));
         }
-        if begun.is_none() {
+        if unfinished.is_none() {
             return Ok(prepared);
         }
-        tracing::info!(dir = %self.root().display(), "an initialisation broke off here; starting it anew");
+        tracing::info!(dir = %self.root().display(), "an initialisation of this directory was interrupted; starting it again");
         for id in std::mem::take(&mut prepared) {
             self.clear_ost(id)?;
         }
@@ -196,7 +213,7 @@ impl StoreDir {
         Ok(prepared)
     }
 
-    fn explain_foreign(&self, begun: bool, foreign: &[String]) -> CliError {
+    fn explain_foreign(&self, unfinished: bool, foreign: &[String]) -> CliError {
         let dir = self.root().display();
         let some: Vec<String> = foreign
             .iter()
@@ -205,11 +222,11 @@ impl StoreDir {
             .collect();
         let more = if foreign.len() > 3 { ", …" } else { "" };
         let some = some.join(", ") + more;
-        if begun {
+        if unfinished {
             return CliError::new(format!(
-                "an initialisation of '{dir}' broke off, and since then something else came there: {some}"
+                "an initialisation of '{dir}' was interrupted, and something else is in it now: {some}"
             ))
-            .todo("move that away and start again");
+            .todo("move these files to another directory and start again");
         }
         if foreign.iter().any(|name| name == "cluster.key")
             && foreign.iter().any(|name| name == "mds")
@@ -218,7 +235,7 @@ impl StoreDir {
                 "'{dir}' looks like a gupfs store whose marker {MARKER} is missing"
             ))
             .todo(format!(
-                "restore {MARKER} from a backup; nothing in the directory was changed"
+                "restore {MARKER} from a backup; gupfs has changed nothing in the directory"
             ));
         }
         CliError::new(format!(
@@ -227,7 +244,10 @@ impl StoreDir {
         .todo("give an empty or new directory for the store; the mount point is what --mount names")
     }
 
-    /// Empties what a broken initialisation left of a target that no marker lists. If objects are in it, it served once.
+    /// Empties the directory of an OST that the marker does not list: an interrupted initialisation left it.
+    ///
+    /// # Errors
+    /// If objects are in it: then it served once.
     fn clear_ost(&self, id: OstId) -> CliResult<()> {
         let dir = self.ost(id);
         if !dir.exists() {
@@ -238,9 +258,9 @@ impl StoreDir {
                 "'{}' holds objects, but {MARKER} does not list ost{id}",
                 dir.display()
             ))
-            .todo("if it belongs to another store, move it away; if not, restore gupfs.toml from a backup"));
+            .todo("if it belongs to another store, move it there; if not, restore gupfs.toml from a backup"));
         }
-        // The directory itself may be a mount point: only what is in it goes.
+        // The directory may be a mount point, so it stays.
         for name in names(&dir)? {
             if name != "lost+found" {
                 remove_tree(&dir.join(name))?;
@@ -249,16 +269,17 @@ impl StoreDir {
         Ok(())
     }
 
-    /// For whoever finds the store locked. Only a hint for people: not synced, and no reason to stop.
+    /// Writes the pid that a process names when it finds the store locked. A hint only: it is not synced, and an error is no reason to
+    /// stop.
     fn write_pid(&self) {
         if let Err(error) = std::fs::write(self.pid(), format!("{}\n", std::process::id())) {
-            tracing::warn!(%error, path = %self.pid().display(), "cannot leave the pid");
+            tracing::warn!(%error, path = %self.pid().display(), "cannot write the file with the pid");
         }
     }
 
-    fn write_key(&self, dice: &Random) -> CliResult<()> {
+    fn write_key(&self, random: &Random) -> CliResult<()> {
         let mut key = [0; 32];
-        dice.fill(&mut key);
+        random.fill(&mut key);
         let path = self.key();
         let write = || -> std::io::Result<()> {
             let mut file = std::fs::OpenOptions::new()
@@ -269,26 +290,33 @@ impl StoreDir {
             file.write_all(&key)?;
             file.sync_all()
         };
-        write().map_err(|error| cannot("write", &path, &error))
+        write().map_err(|error| path_error("write", &path, &error))
     }
 }
 
 impl LockedStore {
-    /// All stores are in place: from here on the directory is a store.
+    /// Completes the initialisation: all stores exist, and the marker declares the directory a store.
     pub fn finish(&self) -> CliResult<()> {
         if self.fresh || !self.new_osts.is_empty() {
-            marker::write(&self.home, &self.marker)?;
+            marker::write(&self.dir, &self.marker)?;
         }
-        marker::remove_begun(&self.home)
+        marker::remove_unfinished(&self.dir)
     }
 }
 
-/// What an initialisation makes beside the OSTs' directories.
+/// Whether an initialisation creates this entry; OST directories are not among them.
 fn is_from_initialisation(name: &str) -> bool {
-    ["cluster.key", "mds", "run", BEGUN, &format!("{MARKER}.new")].contains(&name)
+    [
+        "cluster.key",
+        "mds",
+        "run",
+        UNFINISHED,
+        &format!("{MARKER}.new"),
+    ]
+    .contains(&name)
 }
 
-/// Any file of an object's name, at any depth: the store of an OST names data files by their object.
+/// Whether a file at any depth has the name of an object: an OST's store names each data file after its object.
 fn holds_objects(dir: &Path) -> CliResult<bool> {
     for name in names(dir)? {
         let path = dir.join(&name);
@@ -302,50 +330,4 @@ fn holds_objects(dir: &Path) -> CliResult<bool> {
         }
     }
     Ok(false)
-}
-
-fn is_empty(dir: &Path) -> bool {
-    names(dir).is_ok_and(|names| names.iter().all(|name| name == "lost+found"))
-}
-
-pub(super) fn names(dir: &Path) -> CliResult<Vec<String>> {
-    let read = || -> std::io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(dir)? {
-            names.push(entry?.file_name().to_string_lossy().into_owned());
-        }
-        names.sort();
-        Ok(names)
-    };
-    read().map_err(|error| cannot("list", dir, &error))
-}
-
-/// For its owner alone, whatever the umask.
-pub fn make_dir(dir: &Path) -> CliResult<()> {
-    match std::fs::DirBuilder::new().mode(0o700).create(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(cannot("make the directory", dir, &error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn remove_tree(path: &Path) -> CliResult<()> {
-    let gone = if path.is_dir() && !path.is_symlink() {
-        std::fs::remove_dir_all(path)
-    } else {
-        std::fs::remove_file(path)
-    };
-    unless_absent(gone).map_err(|error| cannot("remove", path, &error))
-}
-
-fn remove_file(path: &Path) -> CliResult<()> {
-    unless_absent(std::fs::remove_file(path)).map_err(|error| cannot("remove", path, &error))
-}
-
-fn unless_absent(result: std::io::Result<()>) -> std::io::Result<()> {
-    match result {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }

@@ -1,6 +1,6 @@
-//! Descriptors: how the files that a process may have open are shared among its stores.
+//! The descriptor budget: how the file descriptors of a process are divided among its stores and connections.
 
-use crate::cluster::{CAPACITY_LEAST, capacity, open_files};
+use crate::cluster::{CAPACITY_MIN, capacity, open_files};
 use crate::exit::{CliError, CliResult};
 use crate::{control, metrics};
 use gupfs_fuse::over_io_uring;
@@ -8,23 +8,23 @@ use gupfs_rpc::Capacity;
 use gupfs_store::index::{OPEN_TABLES_MAX, OPEN_TABLES_MIN, OTHER_FILES_MAX};
 use gupfs_store::object::OpenFileLimits;
 
-/// What is open besides: FUSE, connections to other servers, log segments and locks; and what calls under way open for a
-/// moment. The rings of sixteen CPUs are part of it.
+/// Other descriptors: FUSE, connections to other servers, log segments and locks, and what running calls open for a short time. The
+/// rings of up to sixteen CPUs are part of it.
 const OTHERS: usize = 64;
-const OF_RINGS: usize = 32;
-const _: () = assert!(OF_RINGS <= OTHERS / 2);
+const RINGS: usize = 32;
+const _: () = assert!(RINGS <= OTHERS / 2);
 
-/// Whoever connects has a share of its own, so that nobody who reaches this host by its network can take what the stores need.
-const OF_PEERS: usize =
-    CAPACITY_LEAST.descriptors() + 2 * metrics::CONNECTIONS + control::CONNECTIONS_MAX;
+/// Descriptors for accepted connections. They are set aside, so that hosts of the network cannot use up those that the stores need.
+const PEERS: usize =
+    CAPACITY_MIN.descriptors() + 2 * metrics::CONNECTIONS + control::CONNECTIONS_MAX;
 
 /// Log segments, superblock and lock of one target.
-const OF_A_TARGET: usize = 16;
+const PER_TARGET: usize = 16;
 
-/// Who keeps how many files open.
+/// How many descriptors each part of a process may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DescriptorBudget {
-    /// Tables of the metadata's index.
+    /// Open tables of the metadata index.
     pub metadata: usize,
     pub target: OpenFileLimits,
     /// Connections to this process.
@@ -32,10 +32,10 @@ pub struct DescriptorBudget {
 }
 
 impl DescriptorBudget {
-    /// Of the limit of this process, for a store of so many targets.
+    /// Divides the limit of this process for a store of so many targets.
     ///
     /// # Errors
-    /// When there are too few for so many targets, with the number that is needed.
+    /// If the limit is too low for so many targets; names the number that is needed.
     pub fn of_this_process(targets: usize) -> CliResult<DescriptorBudget> {
         let limit = open_files();
         DescriptorBudget::of(limit, targets).ok_or_else(|| {
@@ -57,8 +57,8 @@ impl DescriptorBudget {
         let indexes = targets + 1;
         let free = limit - DescriptorBudget::fixed(targets);
         let capacity = DescriptorBudget::capacity(limit, targets);
-        let free = free - (capacity.descriptors() - CAPACITY_LEAST.descriptors());
-        // Objects first: there are many of them, and tables are large.
+        let free = free - (capacity.descriptors() - CAPACITY_MIN.descriptors());
+        // Objects get more than tables: there are more of them, and one open table serves many records.
         let beside_objects = free - targets * OpenFileLimits::MIN.objects;
         let index = (free / 4).min(beside_objects) / indexes;
         let index = index.clamp(OPEN_TABLES_MIN, OPEN_TABLES_MAX);
@@ -74,31 +74,30 @@ impl DescriptorBudget {
         })
     }
 
-    /// Connections come before more than the least for files, and the least for files before more than the least
-    /// connections.
+    /// Order of precedence: the minimum for files, the minimum for connections, more connections, more files.
     fn capacity(limit: usize, targets: usize) -> Capacity {
         let spare = limit - DescriptorBudget::needed(targets);
-        let (least, mut much) = (CAPACITY_LEAST, capacity(limit));
-        let more = much.descriptors() - least.descriptors();
+        let (min, mut wanted) = (CAPACITY_MIN, capacity(limit));
+        let more = wanted.descriptors() - min.descriptors();
         if more > spare {
-            // All shrink alike.
-            let part = |most: usize, least: usize| least + (most - least) * spare / more;
-            much.clients = part(much.clients, least.clients);
-            much.others = part(much.others, least.others);
-            much.unauthenticated = part(much.unauthenticated, least.unauthenticated);
+            // All kinds are reduced in proportion.
+            let part = |max: usize, min: usize| min + (max - min) * spare / more;
+            wanted.clients = part(wanted.clients, min.clients);
+            wanted.others = part(wanted.others, min.others);
+            wanted.unauthenticated = part(wanted.unauthenticated, min.unauthenticated);
         }
-        much
+        wanted
     }
 
     fn fixed(targets: usize) -> usize {
-        let rings = over_io_uring::descriptors().saturating_sub(OF_RINGS);
-        OTHERS + OF_PEERS + rings + targets * OF_A_TARGET + (targets + 1) * OTHER_FILES_MAX
+        let rings = over_io_uring::descriptors().saturating_sub(RINGS);
+        OTHERS + PEERS + rings + targets * PER_TARGET + (targets + 1) * OTHER_FILES_MAX
     }
 
-    /// What a store of so many targets needs at least.
+    /// The lowest limit with which a process can serve a store of so many targets.
     pub fn needed(targets: usize) -> usize {
-        let least = OpenFileLimits::MIN;
-        DescriptorBudget::fixed(targets) + (targets + 1) * least.index + targets * least.objects
+        let min = OpenFileLimits::MIN;
+        DescriptorBudget::fixed(targets) + (targets + 1) * min.index + targets * min.objects
     }
 }
 
@@ -107,24 +106,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_share_is_more_than_the_limit() {
+    fn the_budget_never_exceeds_the_limit() {
         for targets in [1, 2, 4, 8, 64] {
             for limit in (64..10_000).step_by(64).chain([65_536, usize::MAX]) {
-                let Some(share) = DescriptorBudget::of(limit, targets) else {
+                let Some(budget) = DescriptorBudget::of(limit, targets) else {
                     assert!(limit < DescriptorBudget::needed(targets));
                     continue;
                 };
                 let used = DescriptorBudget::fixed(targets)
-                    + (share.capacity.descriptors() - CAPACITY_LEAST.descriptors())
-                    + share.metadata
-                    + targets * (share.target.index + share.target.objects);
-                assert!(used <= limit, "{limit} for {targets}: {share:?}");
+                    + (budget.capacity.descriptors() - CAPACITY_MIN.descriptors())
+                    + budget.metadata
+                    + targets * (budget.target.index + budget.target.objects);
+                assert!(used <= limit, "{limit} for {targets}: {budget:?}");
             }
         }
     }
 
     #[test]
-    fn the_usual_limits_are_enough() {
+    fn the_usual_limits_suffice() {
         let usual = DescriptorBudget::of(1_024, 4).unwrap();
         assert!(usual.target.objects >= 100, "{usual:?}");
         let raised = DescriptorBudget::of(65_536, 8).unwrap();

@@ -1,10 +1,10 @@
-//! Who keeps a mount busy, as far as /proc tells.
+//! The processes that use a mount, as far as /proc shows them.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A process and one thing it does with the mount.
+/// A process and one way in which it uses the mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountUser {
     pub pid: u32,
@@ -39,9 +39,9 @@ impl fmt::Display for MountUser {
     }
 }
 
-/// The first thing each process does there. Only link texts are read: nothing here asks the mount itself. Processes of
-/// others are seen by root only.
-pub fn holders(mount: &Path) -> Vec<MountUser> {
+/// The first use of each process. Reads only the texts of links, so it never waits for the mount itself. Only root sees the processes of
+/// other users.
+pub fn mount_users(mount: &Path) -> Vec<MountUser> {
     let mut found = Vec::new();
     let Ok(processes) = std::fs::read_dir("/proc") else {
         return found;
@@ -64,7 +64,7 @@ pub fn holders(mount: &Path) -> Vec<MountUser> {
             });
         }
     }
-    found.sort_by_key(|holder| holder.pid);
+    found.sort_by_key(|user| user.pid);
     found
 }
 
@@ -111,9 +111,9 @@ mod tests {
     fn a_process_with_an_open_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        assert_eq!(holders(&root), []);
+        assert_eq!(mount_users(&root), []);
         let _open = std::fs::File::create(root.join("held")).unwrap();
-        let found = holders(&root);
+        let found = mount_users(&root);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].pid, std::process::id());
         assert_eq!(

@@ -1,6 +1,6 @@
-//! gupfs.toml: whose directory this is, and which program may open it.
+//! gupfs.toml: the cluster of a store directory, and which program versions may open it.
 
-use super::{StoreDir, cannot};
+use super::{StoreDir, path_error};
 use crate::exit::{CliError, CliResult};
 use gupfs_proto::{ClusterId, Incarnation, OstId, VirtualShards};
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,13 @@ use std::io::Write;
 use std::path::Path;
 
 pub const MARKER: &str = "gupfs.toml";
-/// Written before anything else; gone when all is in place.
-pub(super) const BEGUN: &str = "gupfs.init";
+/// The file of an initialisation that is not complete: the first that it writes, the last that it removes.
+pub(super) const UNFINISHED: &str = "gupfs.init";
 
 const FORMAT: &str = "gupfs store";
-/// The directory format this program writes, and the newest it reads.
+/// The directory format that this program writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
-/// Features of stores that this program understands; a store that uses another is refused by its name.
+/// Features of stores that this program supports. It refuses a store with any other feature, and names the feature.
 const FEATURES: [&str; 0] = [];
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -24,15 +24,15 @@ pub struct Marker {
     version: u32,
     features: Vec<String>,
     cluster: String,
-    /// Of the metadata store: its log's checksums are made with it.
+    /// Incarnation of the metadata store; seeds the checksums of its log.
     metadata: String,
     pub virtual_shards: u16,
     osts: Vec<u16>,
 }
 
-/// The part that every version has, whatever else it has.
+/// The part that all format versions share.
 #[derive(Deserialize)]
-struct Head {
+struct MarkerHead {
     format: String,
     version: u32,
     #[serde(default)]
@@ -58,7 +58,7 @@ impl Marker {
     }
 
     pub fn cluster(&self) -> ClusterId {
-        // Checked when the marker was read.
+        // `parse` has checked it.
         ClusterId(u128::from_str_radix(&self.cluster, 16).unwrap_or_default())
     }
 
@@ -75,21 +75,21 @@ impl Marker {
     }
 }
 
-/// None if the directory has no marker.
-pub(super) fn read(home: &StoreDir) -> CliResult<Option<Marker>> {
-    read_file(&home.marker())
+/// The marker; None if the directory has none.
+pub(super) fn read(store_dir: &StoreDir) -> CliResult<Option<Marker>> {
+    read_file(&store_dir.marker())
 }
 
-/// The marker of an initialisation that did not come to its end.
-pub(super) fn read_begun(home: &StoreDir) -> CliResult<Option<Marker>> {
-    read_file(&home.root().join(BEGUN))
+/// The marker of an initialisation that was interrupted; None if there was none.
+pub(super) fn read_unfinished(store_dir: &StoreDir) -> CliResult<Option<Marker>> {
+    read_file(&store_dir.root().join(UNFINISHED))
 }
 
 fn read_file(path: &Path) -> CliResult<Option<Marker>> {
     match std::fs::read_to_string(path) {
         Ok(text) => parse(&text, path).map(Some),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(cannot("read", path, &error)),
+        Err(error) => Err(path_error("read", path, &error)),
     }
 }
 
@@ -97,9 +97,9 @@ fn parse(text: &str, path: &Path) -> CliResult<Marker> {
     let dir = path.parent().unwrap_or(path).display();
     let unreadable = |why: String| {
         CliError::new(format!("'{}' is not the marker of a gupfs store: {why}", path.display()))
-            .todo("if it was edited or damaged, restore it from a backup; its values are also shown by the log of the last start")
+            .todo("if it was edited or damaged, restore it from a backup; the log of the last start has its values, too")
     };
-    let head: Head =
+    let head: MarkerHead =
         toml::from_str(text).map_err(|error| unreadable(error.message().to_string()))?;
     if head.format != FORMAT {
         return Err(unreadable(format!("its format is '{}'", head.format)));
@@ -109,7 +109,7 @@ fn parse(text: &str, path: &Path) -> CliResult<Marker> {
             "the store in '{dir}' has format version {}; this program reads up to version {VERSION}",
             head.version
         ))
-        .todo("use the newer gupfs that made it"));
+        .todo("use the newer gupfs that wrote it"));
     }
     let unknown: Vec<&str> = head
         .features
@@ -119,76 +119,80 @@ fn parse(text: &str, path: &Path) -> CliResult<Marker> {
         .collect();
     if !unknown.is_empty() {
         return Err(CliError::new(format!(
-            "the store in '{dir}' uses what this program does not know: {}",
+            "the store in '{dir}' uses features that this program does not support: {}",
             unknown.join(", ")
         ))
-        .todo("use the newer gupfs that made it"));
+        .todo("use the newer gupfs that wrote it"));
     }
     let marker: Marker =
         toml::from_str(text).map_err(|error| unreadable(error.message().to_string()))?;
     if u128::from_str_radix(&marker.cluster, 16).is_err() {
-        return Err(unreadable(format!("'{}' is no cluster id", marker.cluster)));
+        return Err(unreadable(format!(
+            "'{}' is not a cluster id",
+            marker.cluster
+        )));
     }
     if u64::from_str_radix(&marker.metadata, 16).is_err() {
         return Err(unreadable(format!(
-            "'{}' is no incarnation",
+            "'{}' is not an incarnation",
             marker.metadata
         )));
     }
     if marker.virtual_shards == 0 {
-        return Err(unreadable("it has no virtual shard".into()));
+        return Err(unreadable("its number of virtual shards is 0".into()));
     }
     Ok(marker)
 }
 
-/// Whole or not at all, also over a power cut: written aside, synced, renamed, and the directory synced.
-pub(super) fn write(home: &StoreDir, marker: &Marker) -> CliResult<()> {
+/// Writes the marker to a temporary file, syncs it, renames it, and syncs the directory: after a power loss the marker is the old or
+/// the new one, never a part.
+pub(super) fn write(store_dir: &StoreDir, marker: &Marker) -> CliResult<()> {
     write_file(
-        home,
+        store_dir,
         MARKER,
         marker,
-        "This directory is a gupfs store; this file says which program may open it.\n# It is written by gupfs: do not edit.",
+        "This directory is a gupfs store; this file says which program may open it.\n# gupfs writes it: do not edit.",
     )
 }
 
-pub(super) fn write_begun(home: &StoreDir, marker: &Marker) -> CliResult<()> {
+pub(super) fn write_unfinished(store_dir: &StoreDir, marker: &Marker) -> CliResult<()> {
     write_file(
-        home,
-        BEGUN,
+        store_dir,
+        UNFINISHED,
         marker,
-        "This directory is being made a gupfs store. No data is in it while this file\n# is here and gupfs.toml is not.",
+        "gupfs is initialising this directory as a store. It holds no data as long as this\n# file exists and gupfs.toml does not.",
     )
 }
 
-pub(super) fn remove_begun(home: &StoreDir) -> CliResult<()> {
-    let path = home.root().join(BEGUN);
+pub(super) fn remove_unfinished(store_dir: &StoreDir) -> CliResult<()> {
+    let path = store_dir.root().join(UNFINISHED);
     match std::fs::remove_file(&path) {
-        Ok(()) => sync_dir(home.root()),
+        Ok(()) => sync_dir(store_dir.root()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(cannot("remove", &path, &error)),
+        Err(error) => Err(path_error("remove", &path, &error)),
     }
 }
 
-fn write_file(home: &StoreDir, name: &str, marker: &Marker, comment: &str) -> CliResult<()> {
-    let (path, aside) = (
-        home.root().join(name),
-        home.root().join(format!("{name}.new")),
+fn write_file(store_dir: &StoreDir, name: &str, marker: &Marker, comment: &str) -> CliResult<()> {
+    let (path, temporary) = (
+        store_dir.root().join(name),
+        store_dir.root().join(format!("{name}.new")),
     );
     let text = toml::to_string(marker).expect("a marker has only values that TOML has");
     let write = || -> std::io::Result<()> {
-        let mut file = std::fs::File::create(&aside)?;
+        let mut file = std::fs::File::create(&temporary)?;
         write!(file, "# {comment}\n\n{text}")?;
         file.sync_all()?;
-        std::fs::rename(&aside, &path)
+        std::fs::rename(&temporary, &path)
     };
-    write().map_err(|error| cannot("write", &path, &error))?;
-    sync_dir(home.root())
+    write().map_err(|error| path_error("write", &path, &error))?;
+    sync_dir(store_dir.root())
 }
 
 pub(super) fn sync_dir(dir: &Path) -> CliResult<()> {
     std::fs::File::open(dir)
         .and_then(|dir| dir.sync_all())
-        .map_err(|error| cannot("sync", dir, &error))
+        .map_err(|error| path_error("sync", dir, &error))
 }
 
 #[cfg(test)]
@@ -199,12 +203,12 @@ mod tests {
     fn check(text: &str, expected: Expect) {
         let shown = match parse(text, Path::new("/srv/x/gupfs.toml")) {
             Ok(marker) => format!("{} OSTs", marker.osts().len()),
-            Err(trouble) => trouble.to_string(),
+            Err(error) => error.to_string(),
         };
         expected.assert_eq(&shown);
     }
 
-    fn ours() -> String {
+    fn marker_text() -> String {
         toml::to_string(&Marker::new(
             ClusterId(7),
             Incarnation(9),
@@ -216,38 +220,39 @@ mod tests {
 
     #[test]
     fn a_marker_reads_back() {
-        check(&ours(), expect!["2 OSTs"]);
+        check(&marker_text(), expect!["2 OSTs"]);
     }
 
     #[test]
-    fn a_newer_version_is_refused_even_with_keys_we_do_not_know() {
-        let newer = ours().replace("version = 1", "version = 9") + "\n[shape]\nround = true\n";
+    fn a_newer_version_is_refused_even_with_unknown_keys() {
+        let newer =
+            marker_text().replace("version = 1", "version = 9") + "\n[shape]\nround = true\n";
         check(
             &newer,
             expect![[r#"
                 the store in '/srv/x' has format version 9; this program reads up to version 1.
-                  → use the newer gupfs that made it."#]],
+                  → use the newer gupfs that wrote it."#]],
         );
     }
 
     #[test]
     fn an_unknown_feature_is_refused_by_name() {
-        let other = ours().replace("features = []", "features = [\"erasure-coding\"]");
+        let other = marker_text().replace("features = []", "features = [\"erasure-coding\"]");
         check(
             &other,
             expect![[r#"
                 the store in '/srv/x' uses what this program does not know: erasure-coding.
-                  → use the newer gupfs that made it."#]],
+                  → use the newer gupfs that wrote it."#]],
         );
     }
 
     #[test]
-    fn another_programs_file_of_that_name_is_not_taken_for_ours() {
+    fn a_file_of_another_program_with_that_name_is_refused() {
         check(
             "[package]\nname = \"x\"\n",
             expect![[r#"
                 '/srv/x/gupfs.toml' is not the marker of a gupfs store: missing field `format`.
-                  → if it was edited or damaged, restore it from a backup; its values are also shown by the log of the last start."#]],
+                  → if it was edited or damaged, restore it from a backup; the log of the last start has its values, too."#]],
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `gupfs kernel-facts`: tries the facts and prints what it finds, as JSON. It is no command for people: `gupfs doctor` is.
+//! `gupfs kernel-facts`: tests kernel facts and prints the findings as JSON. Users run `gupfs doctor` instead.
 
 use crate::exit::{CliResult, Exit, OrCliError};
 use clap::Parser;
@@ -15,7 +15,7 @@ pub const NAME: &str = "kernel-facts";
 #[derive(Parser)]
 pub struct KernelFactsProcess {
     /// Where to mount
-    place: PathBuf,
+    dir: PathBuf,
     /// Also those that change nothing for a mount
     #[arg(long)]
     all: bool,
@@ -25,32 +25,32 @@ pub struct KernelFactsProcess {
 }
 
 impl KernelFactsProcess {
-    /// If this process was started as one.
+    /// Some if this process was started as one.
     pub fn from_args() -> Option<KernelFactsProcess> {
         let mut args = std::env::args_os().skip(1).peekable();
-        let meant = args.peek().is_some_and(|first| first == NAME);
-        meant.then(|| KernelFactsProcess::parse_from(args))
+        let is_probe = args.peek().is_some_and(|first| first == NAME);
+        is_probe.then(|| KernelFactsProcess::parse_from(args))
     }
 
     pub fn run(self) -> CliResult<Exit> {
-        // A session of its own, as the guardian has: Ctrl-C is meant for who started us, and we leave no mount behind.
+        // A separate session, as the mount watchdog has: Ctrl-C ends the parent, and this process removes its mounts.
         let _ = rustix::process::setsid();
         if rustix::process::geteuid().is_root()
-            && let Err(error) = gupfs_fuse::mountpoint::enter_private_mount_namespace(&self.place)
+            && let Err(error) = gupfs_fuse::mountpoint::enter_private_mount_namespace(&self.dir)
         {
-            // A container may forbid it. The mounts are seen then, for a moment.
-            tracing::debug!(%error, "mounts are not private");
+            // A container may forbid it; then other processes see the mounts for a moment.
+            tracing::debug!(%error, "cannot make the mounts of the kernel probes private");
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
-            .or_trouble(|| "cannot start the runtime".into())?;
+            .or_cli_error(|| "cannot start the runtime".into())?;
         let transport = match self.device {
             true => FuseTransport::Device,
             false => FuseTransport::Auto,
         };
-        let running = RunningKernel::new(transport, self.place);
+        let running = RunningKernel::new(transport, self.dir);
         exit_with_parent(running.clone())?;
         let findings = runtime.block_on(probe_all(&running, |fact| {
             self.all
@@ -60,22 +60,23 @@ impl KernelFactsProcess {
                 )
         }));
         runtime.shutdown_timeout(Duration::from_secs(5));
-        let text = serde_json::to_string(&findings).or_trouble(|| "cannot say it".into())?;
+        let text =
+            serde_json::to_string(&findings).or_cli_error(|| "cannot write the findings".into())?;
         println!("{text}");
         Ok(Exit::Fine)
     }
 }
 
-/// Standard input ends when who started us has enough of it, or is gone.
+/// Exits when standard input ends: the parent process needs no result any more, or has ended.
 fn exit_with_parent(running: RunningKernel) -> CliResult<()> {
     let watching = std::thread::Builder::new().name("parent".into());
     let watched = watching.spawn(move || {
         let read = std::io::stdin().read(&mut [0]);
-        tracing::debug!(?read, "nobody wants to know any more");
+        tracing::debug!(?read, "the parent process needs no result any more");
         running.abort_all();
         std::process::exit(i32::from(Exit::Failed as u8));
     });
     watched
         .map(drop)
-        .or_trouble(|| "cannot start a thread".into())
+        .or_cli_error(|| "cannot start a thread".into())
 }

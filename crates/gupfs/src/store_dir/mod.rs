@@ -1,45 +1,50 @@
-//! # home: the directory that `gupfs up` serves
+//! # store_dir: the directory that a metadata server, or `gupfs up`, serves
 //!
-//! Owns   what lies where in it, its marker (format, version, features), its lock, initialisation from empty to served.
+//! Owns   the names of its files, its marker (format, version, features), its lock, its initialisation.
 //! Never  opens the stores inside it.
-//! Enter  at `Home::enter`.
+//! Enter  at `StoreDir::open_or_initialise`.
 //!
 //! ```text
-//! DIR/gupfs.toml      marker: whose directory this is, format version, features; written last
-//! DIR/gupfs.lock      0600: locked by the process that serves
-//! DIR/gupfs.init      only while being initialised, and after a crash in that time
+//! DIR/gupfs.toml      marker: cluster, format version, features; the initialisation writes it last
+//! DIR/gupfs.lock      0600: the serving process holds its lock
+//! DIR/gupfs.init      exists during the initialisation, and after a crash in it
 //! DIR/cluster.key     32 random bytes, 0600
-//! DIR/client-keys.toml which hosts that only mount are let in (crate::cluster::client_keys); not there before the first
-//! DIR/mds/            metadata: log and index; salvaged-DATE/: damaged ones, as a salvage found them
-//! DIR/ost0/ …         one target each; may be mount points of disks of their own
-//! DIR/run/            control socket and pid of the process that serves
+//! DIR/client-keys.toml the client keys (crate::cluster::client_keys); `gupfs key client` makes it
+//! DIR/mds/            metadata: log and index; salvaged-DATE/: the damaged ones that a salvage replaced
+//! DIR/ost0/ …         one target each; may be mount points of separate disks
+//! DIR/run/            control socket and pid of the serving process
 //! ```
 
-mod enter;
+mod files;
 mod lock;
 mod marker;
+mod open;
 
-pub use enter::{LockedStore, OSTS_DEFAULT, SPACE_MIN, StoreOptions, make_dir};
+pub use files::make_dir;
 pub use lock::Lock;
 pub use marker::{MARKER, Marker, VERSION};
+pub use open::{LockedStore, OSTS_DEFAULT, SPACE_MIN, StoreOptions};
 
 use crate::exit::{CliError, CliResult};
 use gupfs_proto::OstId;
 use std::path::{Path, PathBuf};
 
-/// The paths of one directory.
+/// The paths in one store directory.
 #[derive(Clone, Debug)]
 pub struct StoreDir {
     root: PathBuf,
 }
 
 impl StoreDir {
-    /// A directory that exists; its path is made absolute and free of symbolic links, so that it means the same to
-    /// every process.
+    /// An existing directory. Its path becomes absolute and free of symbolic links, so that it names the same directory in every
+    /// process.
+    ///
+    /// # Errors
+    /// If the directory does not exist, or is none.
     pub fn at(dir: &Path) -> CliResult<StoreDir> {
         let root = dir
             .canonicalize()
-            .map_err(|error| cannot("find the directory", dir, &error))?;
+            .map_err(|error| path_error("find the directory", dir, &error))?;
         if !root.is_dir() {
             return Err(CliError::new(format!(
                 "'{}' is not a directory",
@@ -77,22 +82,22 @@ impl StoreDir {
         self.mds().join("index")
     }
 
-    /// There while a salvage exchanges log and index: until it is finished they do not belong together.
+    /// Exists while a salvage exchanges log and index. Until the exchange is complete, the two do not belong together.
     pub fn mds_swap(&self) -> PathBuf {
         self.mds().join("salvage.swap")
     }
 
     /// # Errors
-    /// When a salvage was interrupted at its end, with the command that finishes it.
+    /// If a salvage was interrupted during the exchange; names the command that completes it.
     pub fn refuse_half_exchanged(&self) -> CliResult<()> {
         if !self.mds_swap().exists() {
             return Ok(());
         }
         let at = self.root.display();
-        Err(
-            CliError::new(format!("a salvage of '{at}' was interrupted at its end"))
-                .todo(format!("finish it with `gupfs check {at} --salvage`")),
-        )
+        Err(CliError::new(format!(
+            "the last salvage of '{at}' was interrupted while it put the new metadata in place"
+        ))
+        .todo(format!("complete it with `gupfs check {at} --salvage`")))
     }
 
     pub fn ost(&self, id: OstId) -> PathBuf {
@@ -107,7 +112,8 @@ impl StoreDir {
         self.run().join("pid")
     }
 
-    /// The marker, checked; trouble if the directory is not a finished store of ours.
+    /// # Errors
+    /// If the directory is no initialised gupfs store, or of an unknown format.
     pub fn read_marker(&self) -> CliResult<Marker> {
         marker::read(self)?.ok_or_else(|| {
             CliError::new(format!("'{}' holds no gupfs store", self.root.display())).todo(format!(
@@ -117,8 +123,8 @@ impl StoreDir {
     }
 }
 
-/// What this process makes from here on is for its owner alone: also what libraries make, which leave that to the umask. Modes of
-/// files on a mount come from the programs that make them.
+/// Makes the files that this process and its libraries create from now on inaccessible to other users. It does not affect files on
+/// a mount: their modes come from the programs that create them.
 pub fn close_to_others() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
@@ -127,26 +133,26 @@ fn ost_name(id: OstId) -> String {
     format!("ost{id}")
 }
 
-fn ost_of_name(name: &str) -> Option<OstId> {
+fn parse_ost_name(name: &str) -> Option<OstId> {
     let number: u16 = name.strip_prefix("ost")?.parse().ok()?;
     (ost_name(OstId(number)) == name).then_some(OstId(number))
 }
 
-fn cannot(op: &str, path: &Path, error: &std::io::Error) -> CliError {
-    let trouble = CliError::new(format!("cannot {op} '{}'", path.display())).because(error);
+fn path_error(op: &str, path: &Path, error: &std::io::Error) -> CliError {
+    let failed = CliError::new(format!("path_error {op} '{}'", path.display())).because(error);
     match error
         .raw_os_error()
         .map(rustix::io::Errno::from_raw_os_error)
     {
-        Some(rustix::io::Errno::ROFS) => trouble.todo(
+        Some(rustix::io::Errno::ROFS) => failed.todo(
             "its file system is mounted read-only: mount it writable, or give another directory",
         ),
         Some(rustix::io::Errno::NOSPC) => {
-            trouble.todo("its file system is full: free some space, or give another directory")
+            failed.todo("its file system is full: free some space, or give another directory")
         }
         Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
-            trouble.todo("run as the user that owns it, or as root")
+            failed.todo("run as the user that owns it, or as root")
         }
-        _ => trouble,
+        _ => failed,
     }
 }

@@ -4,12 +4,15 @@ use std::ffi::OsString;
 
 use crate::exit::{CliError, CliResult, Exit};
 
-/// The executable and the name of a command of it.
+/// The path of the executable and the name of the command.
+///
+/// # Errors
+/// If the executable cannot be found.
 pub fn command_line(command: &str) -> CliResult<Vec<OsString>> {
-    let itself = std::env::current_exe().map_err(|error| {
+    let executable = std::env::current_exe().map_err(|error| {
         CliError::new("cannot find the executable of this program")
             .because(&error)
             .exit(Exit::Unusable)
     })?;
-    Ok(vec![itself.into_os_string(), command.into()])
+    Ok(vec![executable.into_os_string(), command.into()])
 }

@@ -1,6 +1,6 @@
 //! Daemons that are started, killed and started again, and gone when the test ends.
 
-use crate::running::{PATIENCE, command, gupfs, wait_until_unmounted};
+use crate::running::{TIMEOUT, command, gupfs, wait_until_unmounted};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -24,7 +24,7 @@ impl Daemon {
 
     fn start_after(before: Vec<String>, args: &[&str]) -> Daemon {
         let started = Daemon::try_start_after(before, args);
-        started.unwrap_or_else(|said| panic!("gupfs {}: {said}", args[0]))
+        started.unwrap_or_else(|printed| panic!("gupfs {}: {printed}", args[0]))
     }
 
     /// By a command before `gupfs`, which runs its arguments.
@@ -53,7 +53,7 @@ impl Daemon {
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
         let args = [&args[..], more].concat();
         let started = spawn(&self.before, &args);
-        let (child, ready) = started.unwrap_or_else(|said| panic!("again {args:?}: {said}"));
+        let (child, ready) = started.unwrap_or_else(|printed| panic!("again {args:?}: {printed}"));
         (self.child, self.ready) = (child, ready);
     }
 
@@ -84,7 +84,7 @@ impl Daemon {
                 return status.code().unwrap_or(-1);
             }
             assert!(
-                begun.elapsed() < PATIENCE,
+                begun.elapsed() < TIMEOUT,
                 "it does not end: {:?}",
                 self.args
             );
@@ -108,11 +108,11 @@ fn spawn(before: &[String], args: &[&str]) -> Result<(Child, String), String> {
         .spawn()
         .unwrap();
     let mut errors = child.stderr.take().unwrap();
-    let said = std::thread::spawn(move || {
-        let mut said = String::new();
-        let _ = errors.read_to_string(&mut said);
-        eprint!("{said}");
-        said
+    let printed = std::thread::spawn(move || {
+        let mut printed = String::new();
+        let _ = errors.read_to_string(&mut printed);
+        eprint!("{printed}");
+        printed
     });
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     for line in lines.by_ref() {
@@ -124,19 +124,19 @@ fn spawn(before: &[String], args: &[&str]) -> Result<(Child, String), String> {
         }
     }
     let status = child.wait().unwrap();
-    Err(format!("{status}\n{}", said.join().unwrap()))
+    Err(format!("{status}\n{}", printed.join().unwrap()))
 }
 
 /// Where daemons run that do not simply run here. They are named "mds", "oss0", "mnt0" and so on.
 #[derive(Clone, Default)]
-pub struct Ground {
+pub struct DaemonHosts {
     /// Words before `gupfs` for a daemon: of a program that becomes it.
     pub before: BTreeMap<String, Vec<String>>,
     /// Where a daemon listens.
     pub addresses: BTreeMap<String, String>,
 }
 
-impl Ground {
+impl DaemonHosts {
     fn before(&self, daemon: &str) -> Vec<String> {
         self.before.get(daemon).cloned().unwrap_or_default()
     }
@@ -149,7 +149,7 @@ impl Ground {
 }
 
 /// One metadata server, object servers with two targets each, mounts. Mounts end first, then servers.
-pub struct Town {
+pub struct TestCluster {
     pub mounts: Vec<Mounted>,
     pub osses: Vec<Daemon>,
     pub mds: Daemon,
@@ -159,13 +159,13 @@ pub struct Town {
     /// Where the object servers' directories lie.
     objects: PathBuf,
     dir: tempfile::TempDir,
-    secured: Option<Secured>,
-    ground: Ground,
+    secured: Option<TlsFiles>,
+    daemon_hosts: DaemonHosts,
 }
 
 /// Certificates for all, and the name they carry.
 #[derive(Clone)]
-pub struct Secured {
+pub struct TlsFiles {
     pub dir: String,
     pub name: String,
 }
@@ -183,55 +183,58 @@ impl Drop for Mounted {
     }
 }
 
-impl Town {
-    pub fn new(osses: usize, mounts: usize) -> Town {
-        Town::secured(osses, mounts, None)
+impl TestCluster {
+    pub fn new(osses: usize, mounts: usize) -> TestCluster {
+        TestCluster::secured(osses, mounts, None)
     }
 
-    pub fn secured(osses: usize, mounts: usize, secured: Option<Secured>) -> Town {
+    pub fn secured(osses: usize, mounts: usize, secured: Option<TlsFiles>) -> TestCluster {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        let town = (osses, mounts, secured, Ground::default());
-        Town::with((dir, root.join("mds"), root), town)
+        let cluster = (osses, mounts, secured, DaemonHosts::default());
+        TestCluster::with((dir, root.join("mds"), root), cluster)
     }
 
-    pub fn on(ground: Ground, osses: usize, mounts: usize) -> Town {
+    pub fn on(daemon_hosts: DaemonHosts, osses: usize, mounts: usize) -> TestCluster {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        let town = (osses, mounts, None, ground);
-        Town::with((dir, root.join("mds"), root), town)
+        let cluster = (osses, mounts, None, daemon_hosts);
+        TestCluster::with((dir, root.join("mds"), root), cluster)
     }
 
     /// The metadata lie in `store`.
-    pub fn with_store(store: PathBuf, osses: usize, mounts: usize) -> Town {
+    pub fn with_store(store: PathBuf, osses: usize, mounts: usize) -> TestCluster {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        Town::with((dir, store, root), (osses, mounts, None, Ground::default()))
+        TestCluster::with(
+            (dir, store, root),
+            (osses, mounts, None, DaemonHosts::default()),
+        )
     }
 
     /// The objects lie below `objects`, a directory that exists.
-    pub fn with_objects(objects: PathBuf, osses: usize, mounts: usize) -> Town {
+    pub fn with_objects(objects: PathBuf, osses: usize, mounts: usize) -> TestCluster {
         let dir = tempfile::tempdir().unwrap();
         let store = dir.path().canonicalize().unwrap().join("mds");
-        let town = (osses, mounts, None, Ground::default());
-        Town::with((dir, store, objects), town)
+        let cluster = (osses, mounts, None, DaemonHosts::default());
+        TestCluster::with((dir, store, objects), cluster)
     }
 
     fn with(
         (dir, at_store, objects): (tempfile::TempDir, PathBuf, PathBuf),
-        (osses, mounts, secured, ground): (usize, usize, Option<Secured>, Ground),
-    ) -> Town {
+        (osses, mounts, secured, daemon_hosts): (usize, usize, Option<TlsFiles>, DaemonHosts),
+    ) -> TestCluster {
         let (store, tls) = (text(&at_store), flags(&secured));
         let mds = |at: &str| {
             let args = ["mds", &store, "--listen", at];
-            Daemon::start_after(ground.before("mds"), &[&args[..], &tls].concat())
+            Daemon::start_after(daemon_hosts.before("mds"), &[&args[..], &tls].concat())
         };
-        let first = mds(&ground.listens("mds"));
+        let first = mds(&daemon_hosts.listens("mds"));
         let at = word_after(&first.ready, "served at ");
         // The same port again after a kill.
         drop(first);
         let mds = mds(&at);
-        let mut town = Town {
+        let mut cluster = TestCluster {
             mounts: Vec::new(),
             osses: Vec::new(),
             mds,
@@ -240,21 +243,21 @@ impl Town {
             objects,
             dir,
             secured: secured.clone(),
-            ground,
+            daemon_hosts,
         };
         for oss in 0..osses {
-            std::fs::create_dir(town.osts(oss)).unwrap();
+            std::fs::create_dir(cluster.osts(oss)).unwrap();
             for disk in 0..2 {
-                let added = town.add_at(oss, &town.osts(oss).join(format!("disk{disk}")));
+                let added = cluster.add_at(oss, &cluster.osts(oss).join(format!("disk{disk}")));
                 assert!(added.status.success(), "{added:?}");
             }
-            let daemon = town.start_oss(oss);
-            town.osses.push(daemon);
+            let daemon = cluster.start_oss(oss);
+            cluster.osses.push(daemon);
         }
         for _ in 0..mounts {
-            town.mount();
+            cluster.mount();
         }
-        town
+        cluster
     }
 
     pub fn root(&self) -> PathBuf {
@@ -282,7 +285,7 @@ impl Town {
     fn add_at(&self, oss: usize, dir: &Path) -> Output {
         let (dir, key) = (text(dir), self.key());
         let args = ["ost", "add", &dir, "--mds", &self.at, "--key", &key];
-        let mut command = command_after(&self.ground.before(&format!("oss{oss}")));
+        let mut command = command_after(&self.daemon_hosts.before(&format!("oss{oss}")));
         command.args(args).args(flags(&self.secured));
         command.output().unwrap()
     }
@@ -294,9 +297,9 @@ impl Town {
         let name = format!("oss{oss}");
         let listens = |at: &str| {
             let args = [&args[..], &["--listen", at]].concat();
-            Daemon::start_after(self.ground.before(&name), &args)
+            Daemon::start_after(self.daemon_hosts.before(&name), &args)
         };
-        let first = listens(&self.ground.listens(&name));
+        let first = listens(&self.daemon_hosts.listens(&name));
         let at = word_after(&first.ready, "served at ");
         drop(first);
         listens(at.trim_end_matches(','))
@@ -323,7 +326,7 @@ impl Town {
             &transport,
         ];
         let args = [&args[..], more, &flags(&self.secured)].concat();
-        let daemon = Daemon::start_after(self.ground.before(&name), &args);
+        let daemon = Daemon::start_after(self.daemon_hosts.before(&name), &args);
         self.mounts.push(Mounted {
             at: point.clone(),
             daemon,
@@ -350,7 +353,7 @@ impl Town {
             if is_so(&status) {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "never {what}: {status:#}");
+            assert!(begun.elapsed() < TIMEOUT, "never {what}: {status:#}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -385,7 +388,7 @@ fn command_after(before: &[String]) -> Command {
     command
 }
 
-fn flags(secured: &Option<Secured>) -> Vec<&str> {
+fn flags(secured: &Option<TlsFiles>) -> Vec<&str> {
     match secured {
         Some(tls) => vec!["--tls", &tls.dir, "--tls-name", &tls.name],
         None => Vec::new(),

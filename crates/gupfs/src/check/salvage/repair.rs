@@ -1,34 +1,33 @@
-//! Mending the new store until a check finds nothing more to mend, here also what loses something; and saying what.
+//! Repairs the new store until a scan finds nothing to repair, including repairs that lose data, and reports the losses.
 
-use super::names::{NamedEntry, names_of, path};
-use super::rebuild::{FilesWithoutObjects, ObjectsWithoutInode, announce};
+use super::editor::RecordEditor;
+use super::names::{NamedEntry, entry_path, find_names};
+use super::rebuild::{FilesWithoutObjects, ObjectsWithoutInode, mark_as_existing};
 use super::{SalvageLoss, Salvaged};
 use crate::check::objects::ObjectProblem;
-use crate::check::records::bytes;
 use crate::check::{CheckFault, Store};
 use crate::exit::{CliResult, OrCliError};
-use crate::home::Marker;
-use bytes::Bytes;
+use crate::store_dir::Marker;
 use gupfs_namespace::check::Problem;
 use gupfs_namespace::salvage::{mark_maybe_as_present, rebuild_directory};
 use gupfs_namespace::{
     BackLink, BackgroundOp, DentryPosition, EntryRecord, Inode, InodeBody, InodeCounter, KeyRange,
-    ParsedKey, Purge, PurgeAction, PurgeId, Record, RecordKey, RecordKind, Unconfirmed,
+    ParsedKey, Purge, PurgeAction, PurgeId, Record, RecordKey, RecordKind,
 };
-use gupfs_proto::{FileKind, InodeId, Timestamp, VirtualShard};
-use gupfs_store::kv::Kv;
-use std::cell::RefCell;
+use gupfs_proto::{FileKind, InodeId, VirtualShard};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Looks, each after what the one before found was mended: a chain of lost directories takes one for each of its levels.
+/// Most scans, each after the repairs of the previous one: a chain of lost directories takes one for each level.
 const ROUNDS: u32 = 64;
 
-/// Inode numbers that a lost part of the log may have given away in each shard beyond what is known: one block, as they are
-/// reserved.
-const NUMBERS_HIDDEN: u64 = 65_536;
+/// Inode numbers of each shard, after the highest known one, that the lost part of a log may have assigned: one reserved block.
+const INODE_NUMBERS_SKIPPED: u64 = 65_536;
 
-/// `damaged`: something was lost, so that names and objects may not be of the same time.
-pub async fn mend(
+/// `damaged`: records were lost, so that names and objects may be of different times.
+///
+/// # Errors
+/// If the new store cannot be read, written or made durable.
+pub async fn repair(
     store: &Store,
     marker: &Marker,
     damaged: bool,
@@ -40,22 +39,22 @@ pub async fn mend(
         editor: &editor,
         shards: marker.virtual_shards,
         damaged,
-        expected: false,
+        presence_set: false,
         highest: BTreeMap::new(),
         done,
     };
     for _ in 0..ROUNDS {
-        let seen = store.look(false).await?;
-        if !work.round(seen.faults).await? {
+        let findings = store.scan(false).await?;
+        if !work.round(findings.faults).await? {
             break;
         }
     }
     if work.damaged {
-        work.skip_numbers().await?;
+        work.skip_inode_numbers().await?;
     }
     let last = store.kv.last_seq();
     let durable = store.kv.wait_durable(last).await;
-    durable.or_trouble(|| "what was mended could not be made durable".into())
+    durable.or_cli_error(|| "cannot make the repairs durable".into())
 }
 
 struct SalvageRepair<'a> {
@@ -63,32 +62,32 @@ struct SalvageRepair<'a> {
     editor: &'a RecordEditor<'a>,
     shards: u16,
     damaged: bool,
-    /// Objects in doubt count as present.
-    expected: bool,
-    /// The highest inode number that an object names, by shard.
+    /// Objects of presence *maybe* were set to *present*.
+    presence_set: bool,
+    /// The highest inode number of an object, by shard.
     highest: BTreeMap<VirtualShard, u64>,
     done: &'a mut Salvaged,
 }
 
 impl SalvageRepair<'_> {
-    /// Returns whether something was changed, so that another look may show more.
+    /// Returns whether something was changed, so that another scan may find more.
     async fn round(&mut self, faults: Vec<CheckFault>) -> CliResult<bool> {
-        // What cannot be read hides what else is wrong, and inodes that are lost look as if their names and objects were: first
-        // the ones, then the others, then what is left.
-        if self.drop_unreadable(&faults).await? || self.expect_objects_in_doubt().await? {
+        // Unreadable records hide other problems, and a lost inode makes its names and objects look wrong: therefore first unreadable
+        // records, then lost inodes, then everything else.
+        if self.drop_unreadable(&faults).await? || self.mark_maybe_as_present().await? {
             return Ok(true);
         }
-        if self.make_inodes(&faults).await? {
+        if self.rebuild_inodes(&faults).await? {
             return Ok(true);
         }
-        let mut changed = self.mend_links(&faults).await?;
+        let mut changed = self.repair_links(&faults).await?;
         for fault in faults {
             changed |= match &fault {
-                CheckFault::Record(problem) => self.mend_record(problem).await?,
+                CheckFault::Record(problem) => self.repair_record(problem).await?,
                 CheckFault::Object(ObjectProblem::Unannounced { ost, object, .. })
                     if self.damaged =>
                 {
-                    announce(self.store, self.editor, *ost, *object).await?
+                    mark_as_existing(self.store, self.editor, *ost, *object).await?
                 }
                 CheckFault::Object(_) | CheckFault::Target(..) => false,
             };
@@ -114,9 +113,9 @@ impl SalvageRepair<'_> {
         Ok(changed)
     }
 
-    /// Once something is lost: what is kept of a file may be older than its objects, and then one that is missing is lost, and no hole.
-    async fn expect_objects_in_doubt(&mut self) -> CliResult<bool> {
-        if !self.damaged || std::mem::replace(&mut self.expected, true) {
+    /// After a loss, an inode may be older than its objects. Then an object that may exist and is missing is a loss, not a hole.
+    async fn mark_maybe_as_present(&mut self) -> CliResult<bool> {
+        if !self.damaged || std::mem::replace(&mut self.presence_set, true) {
             return Ok(false);
         }
         let mut changed = false;
@@ -142,9 +141,9 @@ impl SalvageRepair<'_> {
         Ok(changed)
     }
 
-    /// Directories that something lies in, names of directories, and files of which there are objects.
-    async fn make_inodes(&mut self, faults: &[CheckFault]) -> CliResult<bool> {
-        let (mut directories, mut unknown, mut gone) = (
+    /// Rebuilds directories that have entries or a name, and files that have objects.
+    async fn rebuild_inodes(&mut self, faults: &[CheckFault]) -> CliResult<bool> {
+        let (mut directories, mut unknown, mut removed) = (
             BTreeSet::new(),
             ObjectsWithoutInode::default(),
             FilesWithoutObjects::default(),
@@ -172,7 +171,7 @@ impl SalvageRepair<'_> {
                 CheckFault::Object(ObjectProblem::WithoutInode { ost, object, .. }) => {
                     unknown.add(*ost, *object);
                 }
-                CheckFault::Object(problem) => gone.add(problem),
+                CheckFault::Object(problem) => removed.add(problem),
                 _ => {}
             }
         }
@@ -182,24 +181,24 @@ impl SalvageRepair<'_> {
         }
         let mut changed = false;
         for ino in directories {
-            changed |= self.make_directory(ino).await?;
+            changed |= self.rebuild_directory(ino).await?;
         }
         if self.damaged {
             changed |= unknown.rebuild(self.store, self.editor, self.done).await?;
-            changed |= gone.remove(self.store, self.editor, self.done).await?;
+            changed |= removed.remove(self.store, self.editor, self.done).await?;
         }
         Ok(changed)
     }
 
-    async fn make_directory(&mut self, ino: InodeId) -> CliResult<bool> {
+    async fn rebuild_directory(&mut self, ino: InodeId) -> CliResult<bool> {
         if self.editor.get::<Inode>(&RecordKey::inode(ino))?.is_some() {
-            // It is none: what seems to lie in it is lost.
+            // The inode is no directory: its entries are lost.
             return Ok(false);
         }
         let entropy = self.store.platform.random.u64();
         let inode = rebuild_directory(ino, self.editor.now, entropy);
         let text = format!(
-            "directory {:x} was made again from its entries: owner and attributes are lost",
+            "directory {:x} was rebuilt from its entries: owner and attributes are lost",
             ino.0
         );
         self.done
@@ -210,8 +209,8 @@ impl SalvageRepair<'_> {
         Ok(true)
     }
 
-    /// Inodes whose links do not agree with the entries there are: the entries are believed.
-    async fn mend_links(&mut self, faults: &[CheckFault]) -> CliResult<bool> {
+    /// Repairs inodes whose links do not match the entries; the entries are right.
+    async fn repair_links(&mut self, faults: &[CheckFault]) -> CliResult<bool> {
         let mut wrong = BTreeSet::new();
         let mut loops = BTreeSet::new();
         for fault in faults {
@@ -223,13 +222,13 @@ impl SalvageRepair<'_> {
                 _ => {}
             }
         }
-        // One directory of a loop loses its name, and is found without one by the next look.
+        // One directory of a loop loses its name; the next scan finds it without a name.
         let broken = loops.first().copied();
         wrong.extend(broken);
         if wrong.is_empty() {
             return Ok(false);
         }
-        let names = names_of(self.editor, &wrong, self.shards)?;
+        let names = find_names(self.editor, &wrong, self.shards)?;
         for ino in wrong {
             let mut names = names.get(&ino).cloned().unwrap_or_default();
             let Some(mut inode) = self.editor.get::<Inode>(&RecordKey::inode(ino))? else {
@@ -240,29 +239,29 @@ impl SalvageRepair<'_> {
                 true if Some(ino) == broken || ino == InodeId::ROOT => 0,
                 true => 1,
             };
-            // The first name is the one that the inode means, if it is there.
-            let meant = |named: &NamedEntry| Some(link(named)) == inode.parent;
-            if let Some(at) = names.iter().position(meant) {
+            // The name that the inode records becomes the first one.
+            let recorded = |named: &NamedEntry| Some(position(named)) == inode.parent;
+            if let Some(at) = names.iter().position(recorded) {
                 names.swap(0, at);
             }
             for named in names.drain(keep..) {
                 let text = format!(
-                    "a second name of directory {:x}, or one inside of itself",
+                    "a second name of directory {:x}, or a name inside itself",
                     ino.0
                 );
-                let place = path(self.editor, &named)?;
+                let path = entry_path(self.editor, &named)?;
                 self.done
                     .lost
-                    .push(SalvageLoss::new("NameLost", text).of(ino).at(place));
+                    .push(SalvageLoss::new("NameLost", text).of(ino).at(path));
                 self.editor.remove(&named.key());
             }
             for (key, _) in self.editor.all(&KeyRange::back_links(ino))? {
                 self.editor.remove(&key);
             }
-            inode.parent = names.first().map(link);
+            inode.parent = names.first().map(position);
             inode.names = match ino {
                 InodeId::ROOT => 1,
-                // Counted by the next look.
+                // The next scan corrects the count.
                 _ => (names.len() as u32).max(1),
             };
             for named in names.iter().skip(1) {
@@ -271,29 +270,27 @@ impl SalvageRepair<'_> {
             }
             self.editor.put(&RecordKey::inode(ino), &inode);
             self.editor.commit().await?;
-            self.done.mended += 1;
+            self.done.repaired += 1;
         }
         Ok(true)
     }
 
-    async fn mend_record(&mut self, problem: &Problem) -> CliResult<bool> {
+    async fn repair_record(&mut self, problem: &Problem) -> CliResult<bool> {
         match problem {
             Problem::InodeWithoutEntry { ino } => {
-                let chore = BackgroundOp::LinkInLostFound { ino: *ino };
+                let operation = BackgroundOp::LinkInLostFound { ino: *ino };
                 if !self
                     .store
-                    .run_background_op(&chore, &problem.to_string())
+                    .run_background_op(&operation, &problem.to_string())
                     .await?
                 {
                     return Ok(false);
                 }
-                let place = format!("/lost+found/{:x}", ino.0);
-                let text = format!("inode {:x} had lost its name", ino.0);
-                self.done.found.push(
-                    SalvageLoss::new("NamedInLostFound", text)
-                        .of(*ino)
-                        .at(place),
-                );
+                let path = format!("/lost+found/{:x}", ino.0);
+                let text = format!("inode {:x} has lost its name", ino.0);
+                self.done
+                    .found
+                    .push(SalvageLoss::new("NamedInLostFound", text).of(*ino).at(path));
                 return Ok(true);
             }
             Problem::EntryWithoutInode {
@@ -308,25 +305,25 @@ impl SalvageRepair<'_> {
                     name: name.clone(),
                 };
                 if self.editor.get::<EntryRecord>(&named.key())?.is_none() {
-                    // It was moved to where lookups find it: the next look names it there.
+                    // A repair moved the entry to the position where lookups find it; the next scan finds it there.
                     return Ok(true);
                 }
-                let place = path(self.editor, &named)?;
-                let text = "what this name led to is lost, and the name with it";
-                let loss = SalvageLoss::new("NameLost", text).of(*ino).at(place);
+                let path = entry_path(self.editor, &named)?;
+                let text = "the inode of this name is lost, and the name is removed";
+                let loss = SalvageLoss::new("NameLost", text).of(*ino).at(path);
                 self.done.lost.push(loss);
             }
             Problem::CutWithoutRecord { ino } => return self.restore_truncate_record(*ino).await,
             _ if !problem.is_repairable() => return Ok(false),
-            _ => self.done.mended += 1,
+            _ => self.done.repaired += 1,
         }
-        let chore = BackgroundOp::Repair(problem.clone());
+        let operation = BackgroundOp::Repair(problem.clone());
         self.store
-            .run_background_op(&chore, &problem.to_string())
+            .run_background_op(&operation, &problem.to_string())
             .await
     }
 
-    /// The objects may hold bytes behind the cut; with its record the next start cuts them.
+    /// Restores the record of an unfinished truncate, so that the next start truncates the objects.
     async fn restore_truncate_record(&mut self, ino: InodeId) -> CliResult<bool> {
         let inode = self.editor.get::<Inode>(&RecordKey::inode(ino))?;
         let Some(Inode {
@@ -338,33 +335,33 @@ impl SalvageRepair<'_> {
         else {
             return Ok(false);
         };
-        let Some(cutting) = own.truncating else {
+        let Some(truncate) = own.truncating else {
             return Ok(false);
         };
         let id = PurgeId {
             ino,
-            number: cutting.number,
+            number: truncate.number,
         };
-        let cut = Purge {
-            action: PurgeAction::Truncate { to: cutting.to },
+        let purge = Purge {
+            action: PurgeAction::Truncate { to: truncate.to },
             layout: own.layout,
             volume,
             size,
         };
-        self.editor.put(&RecordKey::purge(id), &cut);
+        self.editor.put(&RecordKey::purge(id), &purge);
         self.editor.commit().await?;
-        self.done.mended += 1;
+        self.done.repaired += 1;
         Ok(true)
     }
 
-    /// No number that a lost inode had is given away again.
-    async fn skip_numbers(&mut self) -> CliResult<()> {
+    /// Makes sure that no number of a lost inode is assigned again.
+    async fn skip_inode_numbers(&mut self) -> CliResult<()> {
         for shard in (0..self.shards).map(VirtualShard) {
             let key = RecordKey::inode_counter(shard);
             let known = self.editor.get::<InodeCounter>(&key)?;
             let known = known.map_or(0, |numbers| numbers.next);
-            let named = self.highest.get(&shard).map_or(0, |highest| highest + 1);
-            let next = known.max(named) + NUMBERS_HIDDEN;
+            let highest = self.highest.get(&shard).map_or(0, |highest| highest + 1);
+            let next = known.max(highest) + INODE_NUMBERS_SKIPPED;
             self.editor.put(&key, &InodeCounter { next });
         }
         self.editor.commit().await
@@ -378,74 +375,9 @@ impl SalvageRepair<'_> {
     }
 }
 
-fn link(named: &NamedEntry) -> DentryPosition {
+fn position(named: &NamedEntry) -> DentryPosition {
     DentryPosition {
         dir: named.dir,
         hash: named.hash,
     }
-}
-
-/// Records of a store that no other process changes.
-pub struct RecordEditor<'a> {
-    kv: &'a Kv,
-    pub now: Timestamp,
-    /// Changes that are committed together.
-    changes: RefCell<Vec<(Bytes, Option<Bytes>)>>,
-}
-
-impl RecordEditor<'_> {
-    fn new(kv: &Kv, now: Timestamp) -> RecordEditor<'_> {
-        RecordEditor {
-            kv,
-            now,
-            changes: RefCell::default(),
-        }
-    }
-
-    /// As it was before the changes that are not committed. None also for what cannot be read.
-    pub fn get<R: Record>(&self, key: &RecordKey) -> CliResult<Option<R>> {
-        let value = self.kv.get(key.as_bytes()).or_trouble(cannot_read)?;
-        Ok(value.and_then(|value| R::decode(&value).ok()))
-    }
-
-    pub fn put(&self, key: &RecordKey, record: &impl Record) {
-        let change = (bytes(key), Some(record.encode()));
-        self.changes.borrow_mut().push(change);
-    }
-
-    pub fn remove(&self, key: &RecordKey) {
-        self.changes.borrow_mut().push((bytes(key), None));
-    }
-
-    /// Which of the file's objects survive a power cut is asked by the metadata server.
-    pub fn unconfirmed(&self, ino: InodeId) {
-        let since = self.now;
-        self.put(&RecordKey::unconfirmed(ino), &Unconfirmed { since });
-    }
-
-    pub async fn commit(&self) -> CliResult<()> {
-        let changes = self.changes.take();
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let room = self.kv.wait_for_space().await;
-        room.or_trouble(|| "the new metadata store takes no more".into())?;
-        let failed = || "cannot write the new metadata store".into();
-        let seq = self.kv.stage(0, changes).or_trouble(failed)?;
-        self.kv.wait_committed(seq).await.or_trouble(failed)
-    }
-
-    pub fn each(&self, range: &KeyRange, take: impl FnMut(&RecordKey, &Bytes)) -> CliResult<()> {
-        crate::check::records::each(self.kv, range, take)
-    }
-
-    pub fn all(&self, range: &KeyRange) -> CliResult<Vec<(RecordKey, Bytes)>> {
-        let mut found = Vec::new();
-        self.each(range, |key, value| found.push((key.clone(), value.clone())))?;
-        Ok(found)
-    }
-}
-
-fn cannot_read() -> String {
-    "cannot read the new metadata store".into()
 }

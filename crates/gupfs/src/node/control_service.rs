@@ -1,10 +1,8 @@
-//! What a running node answers to other commands.
+//! Executes the control requests of commands.
 
 use super::layout::{ComponentView, LayoutView, ObjectView, StoredObject};
 use super::{Parts, StopRequest, status};
-use crate::commands::df::OstSpace;
-use crate::commands::sync::Synced;
-use crate::control::{ControlHandler, ControlReply, ControlRequest};
+use crate::control::{ControlHandler, ControlReply, ControlRequest, OstSpace, Synced};
 use gupfs_client::{Client, TargetSpace};
 use gupfs_oss::Oss;
 use gupfs_proto::layout::DefaultLayout;
@@ -14,29 +12,30 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// Answers commands from what runs here.
+/// Executes control requests with the roles of this process.
 pub struct ControlService {
     pub parts: Arc<Parts>,
     pub stop: mpsc::Sender<StopRequest>,
 }
 
 impl ControlHandler for ControlService {
-    async fn handle(&self, ask: ControlRequest) -> ControlReply {
-        match ask {
+    async fn handle(&self, request: ControlRequest) -> ControlReply {
+        match request {
             ControlRequest::Status => {
                 ControlReply::good(&status::of(&self.parts, status::Audience::Admin).await)
             }
             ControlRequest::Df => self.df().await,
             ControlRequest::Sync => self.sync().await,
-            ControlRequest::LayoutGet { ino } => told(self.layout(ino).await),
-            ControlRequest::LayoutSet { ino, rule } => told(self.set_layout(ino, rule).await),
+            ControlRequest::LayoutGet { ino } => layout_reply(self.layout(ino).await),
+            ControlRequest::LayoutSet { ino, rule } => {
+                layout_reply(self.set_layout(ino, rule).await)
+            }
             ControlRequest::Stop { force } => self.stop(force).await,
         }
     }
 }
 
-/// A refusal in the words that the user of a path expects.
-fn told(outcome: Result<LayoutView, FsError>) -> ControlReply {
+fn layout_reply(outcome: Result<LayoutView, FsError>) -> ControlReply {
     match outcome {
         Ok(view) => ControlReply::good(&view),
         Err(refusal) => ControlReply::Bad(format!("refused: {refusal}")),
@@ -46,26 +45,32 @@ fn told(outcome: Result<LayoutView, FsError>) -> ControlReply {
 impl ControlService {
     async fn df(&self) -> ControlReply {
         match (&self.parts.oss, &self.parts.client) {
-            // Where clients and targets are one process, a target that is down says why.
-            (Some(oss), _) if self.parts.lines.is_empty() => {
+            // With the targets in the same process, the reply has the reason why a target is down.
+            (Some(oss), _) if self.parts.oss_connections.is_empty() => {
                 ControlReply::good(&self.local_spaces(oss).await)
             }
             (_, Some(client)) => match client.target_spaces().await {
-                Ok(rooms) => {
-                    ControlReply::good(&rooms.into_iter().map(remote_space).collect::<Vec<_>>())
+                Ok(spaces) => {
+                    ControlReply::good(&spaces.into_iter().map(remote_space).collect::<Vec<_>>())
                 }
-                Err(refusal) => ControlReply::Bad(format!("the targets are not known: {refusal}")),
+                Err(refusal) => {
+                    ControlReply::Bad(format!("cannot get the list of targets: {refusal}"))
+                }
             },
             (Some(oss), None) => ControlReply::good(&self.local_spaces(oss).await),
-            (None, None) => ControlReply::Bad("this process has no targets to tell of".into()),
+            (None, None) => ControlReply::Bad("this process knows no targets".into()),
         }
     }
 
     async fn local_spaces(&self, oss: &Oss) -> Vec<OstSpace> {
         let device = |ost: OstId| {
-            let dir = self.parts.home.as_ref().map(|home| home.ost(ost));
-            let found = dir.and_then(|dir| std::fs::metadata(dir).ok());
-            found.map_or(0, |found| found.dev())
+            let dir = self
+                .parts
+                .store_dir
+                .as_ref()
+                .map(|store_dir| store_dir.ost(ost));
+            let metadata = dir.and_then(|dir| std::fs::metadata(dir).ok());
+            metadata.map_or(0, |metadata| metadata.dev())
         };
         let status = oss.status().await;
         status
@@ -93,14 +98,15 @@ impl ControlService {
     async fn sync(&self) -> ControlReply {
         let Ok(client) = self.client() else {
             return ControlReply::Bad(
-                "nothing is mounted by this process: ask one that mounts".into(),
+                "this process mounts no file system: send the request to a process that does"
+                    .into(),
             );
         };
         match client.sync_all().await {
             Ok(()) => ControlReply::good(&Synced {
                 change: client.status().durable,
             }),
-            Err(refusal) => ControlReply::Bad(format!("not everything could be synced: {refusal}")),
+            Err(refusal) => ControlReply::Bad(format!("the sync failed: {refusal}")),
         }
     }
 
@@ -160,11 +166,11 @@ impl ControlService {
     }
 
     async fn object(&self, ost: OstId, object: ObjectId, presence: Presence) -> StoredObject {
-        let answer = match self.client() {
+        let stat = match self.client() {
             Ok(client) => client.object(ost, object).await,
             Err(refusal) => Err(refusal),
         };
-        match (answer, presence) {
+        match (stat, presence) {
             (Ok(Some(stat)), _) => StoredObject::There(stat),
             (Ok(None), Presence::Present) => StoredObject::Missing,
             (Ok(None), _) => StoredObject::Hole,
@@ -173,25 +179,25 @@ impl ControlService {
     }
 
     async fn stop(&self, force: bool) -> ControlReply {
-        let (answer, answered) = oneshot::channel();
-        if self.stop.send(StopRequest { force, answer }).await.is_err() {
-            return ControlReply::Bad("it is stopping already".into());
+        let (reply, outcome) = oneshot::channel();
+        if self.stop.send(StopRequest { force, reply }).await.is_err() {
+            return ControlReply::Bad("the process is stopping already".into());
         }
-        match answered.await {
+        match outcome.await {
             Ok(Ok(())) => ControlReply::good(&()),
             Ok(Err(why)) => ControlReply::Bad(format!(
-                "{why}. End these programs, or use --force: they get errors"
+                "{why}. End these programs, or use --force: then their calls fail"
             )),
-            Err(_) => ControlReply::Bad("it is stopping already".into()),
+            Err(_) => ControlReply::Bad("the process is stopping already".into()),
         }
     }
 }
 
-fn remote_space(room: TargetSpace) -> OstSpace {
-    let space = room.space.as_ref().copied().unwrap_or_default();
+fn remote_space(target: TargetSpace) -> OstSpace {
+    let space = target.space.as_ref().copied().unwrap_or_default();
     OstSpace {
-        ost: room.ost.0,
-        down: room.space.err().map(|refusal| refusal.to_string()),
+        ost: target.ost.0,
+        down: target.space.err().map(|refusal| refusal.to_string()),
         total: space.total,
         free: space.free,
         available: space.available,

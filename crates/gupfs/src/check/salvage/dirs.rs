@@ -1,13 +1,13 @@
-//! Where the new store is made, and how it takes the damaged one's place.
+//! The directories of a salvage, and the exchange of the new store with the damaged one.
 //!
 //! ```text
-//! mds/salvage.new/        the new log and index while they are made, and a copy of the damaged index
-//! mds/salvage.swap        while they are exchanged: names the directory that the damaged ones go to
+//! mds/salvage.new/        during a salvage: the new log and index, and a copy of the damaged index
+//! mds/salvage.swap        during the exchange: the name of the directory for the damaged log and index
 //! mds/salvaged-DATE/      the damaged log and index
 //! ```
 
 use crate::exit::{CliError, CliResult, OrCliError};
-use crate::home::StoreDir;
+use crate::store_dir::StoreDir;
 use gupfs_proto::Timestamp;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -22,23 +22,26 @@ pub struct SalvageDirs {
 }
 
 impl SalvageDirs {
-    /// Finishes an exchange that was interrupted, and begins a new store in an empty directory.
-    pub fn prepare(home: &StoreDir) -> CliResult<SalvageDirs> {
-        let place = SalvageDirs {
-            mds: home.mds(),
-            swap: home.mds_swap(),
+    /// Completes an interrupted exchange, and prepares empty directories for the new store.
+    ///
+    /// # Errors
+    /// If a directory or file cannot be changed.
+    pub fn prepare(store_dir: &StoreDir) -> CliResult<SalvageDirs> {
+        let dirs = SalvageDirs {
+            mds: store_dir.mds(),
+            swap: store_dir.mds_swap(),
         };
-        let at = place.work();
+        let work = dirs.work();
         let prepared = || -> io::Result<()> {
-            if let Ok(aside) = fs::read_to_string(&place.swap) {
-                place.finish_exchange(&place.mds.join(aside))?;
+            if let Ok(aside) = fs::read_to_string(&dirs.swap) {
+                dirs.complete_exchange(&dirs.mds.join(aside))?;
             }
-            remove(&at)?;
-            fs::create_dir_all(place.log())?;
-            fs::create_dir_all(place.index())
+            remove(&work)?;
+            fs::create_dir_all(dirs.log())?;
+            fs::create_dir_all(dirs.index())
         };
-        prepared().or_trouble(|| format!("cannot prepare '{}'", at.display()))?;
-        Ok(place)
+        prepared().or_cli_error(|| format!("cannot prepare '{}'", work.display()))?;
+        Ok(dirs)
     }
 
     fn work(&self) -> PathBuf {
@@ -53,18 +56,28 @@ impl SalvageDirs {
         self.work().join("index")
     }
 
-    /// A copy of the damaged index: opening one changes it.
-    pub fn copy_of_index(&self, index: &Path) -> io::Result<PathBuf> {
+    /// Copies the damaged index, because opening an index changes it.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written.
+    pub fn copy_index(&self, index: &Path) -> io::Result<PathBuf> {
         let copy = self.work().join("copy");
         copy_tree(index, &copy)?;
         Ok(copy)
     }
 
+    /// Removes the new store.
+    ///
+    /// # Errors
+    /// If a file cannot be removed.
     pub fn discard(&self) -> CliResult<()> {
-        remove(&self.work()).or_trouble(|| format!("cannot remove '{}'", self.work().display()))
+        remove(&self.work()).or_cli_error(|| format!("cannot remove '{}'", self.work().display()))
     }
 
-    /// The new log and index take the place of the damaged ones. Returns where those are.
+    /// Exchanges the damaged log and index with the new ones; returns the directory of the damaged ones.
+    ///
+    /// # Errors
+    /// If a file cannot be moved; the next salvage completes the exchange.
     pub fn exchange(&self, now: Timestamp) -> CliResult<PathBuf> {
         let aside = self.free_name(now);
         let exchanged = || -> io::Result<()> {
@@ -72,13 +85,16 @@ impl SalvageDirs {
             for dir in [self.log(), self.index(), self.work()] {
                 sync(&dir)?;
             }
-            // The note is written before the first move, so that a process that finds a moved part finds the note too.
+            // This file before the first rename: a process that finds a renamed directory must find the file, too.
             let mut swap = File::create(&self.swap)?;
-            let name = aside.file_name().expect("it was joined").as_encoded_bytes();
+            let name = aside
+                .file_name()
+                .expect("the path has a last component")
+                .as_encoded_bytes();
             swap.write_all(name)?;
             swap.sync_all()?;
             sync(&self.mds)?;
-            self.finish_exchange(&aside)
+            self.complete_exchange(&aside)
         };
         exchanged().map_err(|error| {
             CliError::new(format!(
@@ -86,13 +102,13 @@ impl SalvageDirs {
                 self.mds.display()
             ))
             .because(&error)
-            .todo("run the same command again: what was made is kept")
+            .todo("run the same command again: it continues the exchange")
         })?;
         Ok(aside)
     }
 
-    /// Each step is done once, however often it is begun.
-    fn finish_exchange(&self, aside: &Path) -> io::Result<()> {
+    /// Completes the exchange; a step that was done before is left out.
+    fn complete_exchange(&self, aside: &Path) -> io::Result<()> {
         for part in PARTS {
             let (new, old, moved) = (
                 self.work().join(part),
@@ -100,7 +116,7 @@ impl SalvageDirs {
                 aside.join(part),
             );
             if !new.exists() {
-                continue; // it was moved before
+                continue; // renamed before the interruption
             }
             if old.exists() {
                 fs::rename(&old, &moved)?;
@@ -121,7 +137,7 @@ impl SalvageDirs {
         let further = (2..).map(|n| self.mds.join(format!("salvaged-{date}-{n}")));
         let mut names = std::iter::once(first).chain(further);
         let free = names.find(|name| !name.exists());
-        free.expect("numbers do not end")
+        free.expect("some number is free")
     }
 }
 
@@ -140,16 +156,16 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let place = to.join(entry.file_name());
+        let target = to.join(entry.file_name());
         match entry.file_type()?.is_dir() {
-            true => copy_tree(&entry.path(), &place)?,
-            false => drop(fs::copy(entry.path(), place)?),
+            true => copy_tree(&entry.path(), &target)?,
+            false => drop(fs::copy(entry.path(), target)?),
         }
     }
     Ok(())
 }
 
-/// `2026-11-24T130501Z`: in the order of time, and without what some programs do not take in names.
+/// `2026-11-24T130501Z`: sorts by time and has no characters that are special in file names.
 pub fn show_date(secs: i64) -> String {
     let (days, rest) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
     let (year, month, day) = civil(days);
@@ -177,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_follow_the_gregorian_calendar() {
         for (secs, date) in [
             (0, "1970-01-01T000000Z"),
             (951_782_400, "2000-02-29T000000Z"),
@@ -188,45 +204,45 @@ mod tests {
         }
     }
 
-    /// A part of the store, with something in it to know it by.
+    /// Creates a directory of a store, with a file that identifies it.
     fn part(dir: PathBuf, text: &str) {
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join("what"), text).unwrap();
     }
 
     #[test]
-    fn an_exchange_that_is_interrupted_anywhere_is_finished() {
+    fn an_exchange_that_was_interrupted_anywhere_is_completed() {
         // Renames that were done before the interruption.
         for done in 0..=4 {
             let dir = tempfile::tempdir().unwrap();
-            let place = SalvageDirs {
+            let dirs = SalvageDirs {
                 mds: dir.path().to_path_buf(),
                 swap: dir.path().join("salvage.swap"),
             };
             for name in PARTS {
-                part(place.mds.join(name), "damaged");
-                part(place.work().join(name), "new");
+                part(dirs.mds.join(name), "damaged");
+                part(dirs.work().join(name), "new");
             }
-            let aside = place.mds.join("salvaged-then");
+            let aside = dirs.mds.join("salvaged-then");
             fs::create_dir(&aside).unwrap();
-            fs::write(&place.swap, "salvaged-then").unwrap();
+            fs::write(&dirs.swap, "salvaged-then").unwrap();
             let moves = PARTS.iter().flat_map(|name| {
-                let old = place.mds.join(name);
+                let old = dirs.mds.join(name);
                 [
                     (old.clone(), aside.join(name)),
-                    (place.work().join(name), old),
+                    (dirs.work().join(name), old),
                 ]
             });
             for (from, to) in moves.take(done) {
                 fs::rename(from, to).unwrap();
             }
-            place.finish_exchange(&aside).unwrap();
+            dirs.complete_exchange(&aside).unwrap();
             for name in PARTS {
                 let read = |dir: &Path| fs::read_to_string(dir.join(name).join("what")).unwrap();
-                assert_eq!(read(&place.mds), "new", "after {done}");
+                assert_eq!(read(&dirs.mds), "new", "after {done}");
                 assert_eq!(read(&aside), "damaged", "after {done}");
             }
-            assert!(!place.swap.exists() && !place.work().exists());
+            assert!(!dirs.swap.exists() && !dirs.work().exists());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The metrics page: every room's numbers under one naming.
+//! The metrics of all roles of a process.
 
 use super::Parts;
 use crate::metrics::{MetricsSource, MetricsText};
@@ -13,7 +13,7 @@ impl MetricsSource for Parts {
     async fn write(&self, text: &mut MetricsText) {
         text.gauge(
             "gupfs_info",
-            "Always 1; the label tells the version.",
+            "Always 1; the label is the version.",
             &[("version", env!("CARGO_PKG_VERSION"))],
             1,
         );
@@ -26,35 +26,36 @@ impl MetricsSource for Parts {
         if let Some(oss) = &self.oss {
             let status = oss.status().await;
             targets(text, &status.targets);
-            rights(text, &status.authorizer);
+            authorizer(text, &status.authorizer);
         }
         self.calls.write(text);
-        let lines = self.lines.iter().flat_map(|lines| lines.status());
+        let oss_connections = self.oss_connections.iter();
+        let oss_connections = oss_connections.flat_map(|connections| connections.status());
         connections(
             text,
             self.server.get().map(|server| server.status()).as_ref(),
             &self
-                .line
+                .mds_connection
                 .iter()
-                .map(|line| line.status())
-                .chain(lines)
+                .map(|connection| connection.status())
+                .chain(oss_connections)
                 .collect::<Vec<_>>(),
         );
     }
 }
 
 const OPERATIONS: &str = "gupfs_operations_total";
-const OPERATIONS_HELP: &str = "Operations finished, the refused ones among them.";
+const OPERATIONS_HELP: &str = "Finished operations, including failed ones.";
 const REFUSALS: &str = "gupfs_refusals_total";
 const REFUSALS_HELP: &str = "Operations that ended with an error.";
 const SECONDS: &str = "gupfs_operation_seconds";
-const SECONDS_HELP: &str = "How long operations took.";
+const SECONDS_HELP: &str = "Duration of operations.";
 const QUEUE: &str = "gupfs_operations_under_way";
-const QUEUE_HELP: &str = "Operations begun and not finished.";
+const QUEUE_HELP: &str = "Operations in progress.";
 const BYTES: &str = "gupfs_bytes_total";
-const BYTES_HELP: &str = "Bytes of file content.";
+const BYTES_HELP: &str = "Bytes of file data.";
 
-/// One role's operations: (name, done, refused).
+/// The operations of one role: (name, finished, failed).
 fn operations(text: &mut MetricsText, role: &str, ops: &[(&str, u64, u64)]) {
     for (op, done, _) in ops {
         text.counter(
@@ -81,7 +82,7 @@ fn mount(text: &mut MetricsText, stats: &MountStats) {
         .collect();
     operations(text, "mount", &ops);
     for op in occurred() {
-        // Bucket n ends at 2ⁿ⁺¹ µs, the last nowhere.
+        // Bucket n ends at 2ⁿ⁺¹ µs, the last has no end.
         let last = op.buckets.len() - 1;
         let buckets = op.buckets.iter().enumerate().map(|(n, count)| {
             let end = (n < last).then(|| Duration::from_micros(2 << n));
@@ -138,14 +139,14 @@ fn metadata(text: &mut MetricsText, status: &MdsStatus) {
     if let Some(purging) = status.purging {
         text.gauge(
             "gupfs_mds_purging",
-            "Removed files whose space is not given back yet.",
+            "Removed files whose objects are not removed yet.",
             &[],
             purging,
         );
     }
     text.gauge(
         "gupfs_mds_sessions",
-        "Registered clients.",
+        "Registered sessions.",
         &[],
         status.sessions.len() as u64,
     );
@@ -160,33 +161,35 @@ fn targets(text: &mut MetricsText, targets: &[OstStatus]) {
     let gauges: [Gauge; 7] = [
         (
             "gupfs_ost_up",
-            "1 if it serves, 0 if it is down.",
+            "1 if the OST serves, 0 if it is down.",
             |target| u64::from(target.state == OstState::Serving),
         ),
         (
             "gupfs_ost_size_bytes",
-            "Size of the file system below.",
+            "Size of the file system that the OST lies on.",
             |target| target.total,
         ),
-        ("gupfs_ost_free_bytes", "Free there.", |target| target.free),
+        (
+            "gupfs_ost_free_bytes",
+            "Free space of the file system that the OST lies on.",
+            |target| target.free,
+        ),
         (
             "gupfs_ost_available_bytes",
-            "What writers may still take.",
+            "Space that writes may use.",
             |target| target.available,
         ),
-        ("gupfs_ost_objects", "Objects there are.", |target| {
+        ("gupfs_ost_objects", "Number of objects.", |target| {
             target.objects
         }),
         (
             "gupfs_ost_damaged_objects",
-            "Objects known to be missing or damaged.",
+            "Objects that are known to be missing or damaged.",
             |target| target.damaged.len() as u64,
         ),
-        (
-            "gupfs_ost_under_way",
-            "Operations begun and not answered.",
-            |target| target.served.under_way,
-        ),
+        ("gupfs_ost_under_way", "Operations in progress.", |target| {
+            target.served.under_way
+        }),
     ];
     for (name, help, value) in gauges {
         for (ost, target) in &named {
@@ -205,7 +208,7 @@ fn targets(text: &mut MetricsText, targets: &[OstStatus]) {
         for (op, count) in ops {
             text.counter(
                 "gupfs_ost_operations_total",
-                "Operations an OST was asked for.",
+                "Operations that the OST executed.",
                 &[("ost", ost), ("op", op)],
                 count,
             );
@@ -219,7 +222,7 @@ fn targets(text: &mut MetricsText, targets: &[OstStatus]) {
         for (direction, count) in bytes {
             text.counter(
                 "gupfs_ost_bytes_total",
-                "Bytes an OST read and wrote.",
+                "Bytes that the OST read and wrote.",
                 &[("ost", ost), ("direction", direction)],
                 count,
             );
@@ -227,73 +230,73 @@ fn targets(text: &mut MetricsText, targets: &[OstStatus]) {
     }
 }
 
-fn rights(text: &mut MetricsText, gate: &AuthorizerStatus) {
+fn authorizer(text: &mut MetricsText, status: &AuthorizerStatus) {
     let refused = [
-        ("missing", gate.missing),
-        ("forged", gate.forged),
-        ("expired", gate.expired),
-        ("fenced", gate.fenced),
-        ("rights", gate.rights),
+        ("missing", status.missing),
+        ("forged", status.forged),
+        ("expired", status.expired),
+        ("fenced", status.fenced),
+        ("rights", status.rights),
     ];
     for (why, count) in refused {
         text.counter(
             "gupfs_capability_refusals_total",
-            "Requests of other processes that showed no right to what they asked.",
+            "Requests of other processes that the OST refused because of their credentials.",
             &[("why", why)],
             count,
         );
     }
     text.counter(
         "gupfs_capabilities_verified_total",
-        "Capabilities and passes that were verified, and are known since.",
+        "Capabilities whose MAC was verified.",
         &[],
-        gate.verified,
+        status.verified,
     );
 }
 
 fn connections(
     text: &mut MetricsText,
     server: Option<&RpcServerStatus>,
-    lines: &[ClientConnectionStatus],
+    client_connections: &[ClientConnectionStatus],
 ) {
     if let Some(server) = server {
         text.gauge(
             "gupfs_connections",
-            "Processes that are connected to this one.",
+            "Accepted connections.",
             &[],
             server.connections.len() as u64,
         );
         text.gauge(
             "gupfs_strangers",
-            "Connections that have proved nothing yet.",
+            "Accepted connections whose handshake is not over.",
             &[],
             server.unauthenticated as u64,
         );
         text.counter(
             "gupfs_turned_away_total",
-            "Connections that were not let in.",
+            "Connections that were rejected in the handshake.",
             &[],
             server.rejected,
         );
         text.counter(
             "gupfs_misspoken_total",
-            "Connections that were ended because what came is no message.",
+            "Connections that were closed because of an invalid message.",
             &[],
             server.protocol_errors,
         );
         text.counter(
             "gupfs_busy_total",
-            "Questions answered with busy.",
+            "Requests that got the reply busy.",
             &[],
             server.busy,
         );
     }
-    for line in lines {
+    for connection in client_connections {
         text.gauge(
             "gupfs_line_up",
-            "1 if the server at the other end is connected.",
-            &[("to", &line.address)],
-            u64::from(line.connected),
+            "1 if the connection to the server is established.",
+            &[("to", &connection.address)],
+            u64::from(connection.connected),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Questions and answers.
+//! Control requests and replies.
 
 use gupfs_proto::InodeId;
 use gupfs_proto::layout::DefaultLayout;
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ControlRequest {
-    /// Answered with a `Status`.
+    /// The reply is a `StatusReply`.
     Status,
-    /// Answered with a list of `OstStatus`.
+    /// The reply is a list of `OstSpace`.
     Df,
-    /// Answered with a `Synced` when everything that was answered before survives a power cut.
+    /// The reply is a `Synced`, sent when all changes acknowledged before the request are durable.
     Sync,
-    /// Where the bytes of a file lie, or how new files of a directory will.
+    /// The reply is a `LayoutView`: of a file, or the default layout of a directory.
     LayoutGet { ino: InodeId },
-    /// None: what the directory above says.
+    /// Sets the default layout of a directory. None: the directory inherits that of its parent.
     LayoutSet {
         ino: InodeId,
         rule: Option<DefaultLayout>,
     },
-    /// Unmount and end. Answered when it is unmounted; refused if the mount is in use, unless forced.
+    /// Unmounts and ends the process. The reply comes after the unmount; a mount in use is refused, unless forced.
     Stop { force: bool },
 }
 
@@ -28,15 +28,15 @@ pub enum ControlRequest {
 #[serde(rename_all = "snake_case")]
 pub enum ControlReply {
     Good(serde_json::Value),
-    /// What happened, for people.
+    /// An error message for users.
     Bad(String),
 }
 
 impl ControlReply {
     /// # Panics
-    /// When `value` cannot be said in JSON, which of our types holds for none.
+    /// If `value` cannot be written as JSON; all reply types can.
     pub fn good<T: Serialize>(value: &T) -> ControlReply {
-        ControlReply::Good(serde_json::to_value(value).expect("answers are plain data"))
+        ControlReply::Good(serde_json::to_value(value).expect("replies are plain data"))
     }
 }
 
@@ -45,9 +45,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_one_line_that_a_person_can_type() {
-        let ask: ControlRequest = serde_json::from_str(r#"{"ask":"stop","force":false}"#).unwrap();
-        assert_eq!(ask, ControlRequest::Stop { force: false });
+    fn a_request_is_one_line_that_an_administrator_can_type() {
+        let request: ControlRequest =
+            serde_json::from_str(r#"{"ask":"stop","force":false}"#).unwrap();
+        assert_eq!(request, ControlRequest::Stop { force: false });
         assert_eq!(
             serde_json::to_string(&ControlRequest::LayoutGet { ino: InodeId(7) }).unwrap(),
             r#"{"ask":"layout_get","ino":7}"#

@@ -1,45 +1,49 @@
-//! What ends a process: a signal, or somebody who asks through the control socket.
+//! The events that stop a process: signals, and `gupfs stop` through the control socket.
 
 use crate::exit::{CliResult, OrCliError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
-/// Somebody asked through the control socket.
+/// A request of `gupfs stop`.
 pub struct StopRequest {
     pub force: bool,
-    pub answer: oneshot::Sender<Result<(), String>>,
+    pub reply: oneshot::Sender<Result<(), String>>,
 }
 
+/// Receives the events that stop this process.
 pub struct StopEvents {
     pub signals: Signals,
-    pub stops: mpsc::Receiver<StopRequest>,
+    pub requests: mpsc::Receiver<StopRequest>,
 }
 
 impl StopEvents {
-    /// From here on signals come here. Whoever asks for a stop sends it to the other end.
+    /// Installs the signal handlers. The returned sender passes stop requests of the control socket.
+    ///
+    /// # Errors
+    /// If a signal handler cannot be installed.
     pub fn listen() -> CliResult<(StopEvents, mpsc::Sender<StopRequest>)> {
-        let (ask, stops) = mpsc::channel(1);
-        let told = StopEvents {
+        let (sender, requests) = mpsc::channel(1);
+        let events = StopEvents {
             signals: Signals::listen()?,
-            stops,
+            requests,
         };
-        Ok((told, ask))
+        Ok((events, sender))
     }
 
-    /// Returns when a process without a mount is to end, with what led to it.
+    /// Waits for an event that stops a process without a mount; returns its description.
     pub async fn wait(&mut self) -> String {
         tokio::select! {
             signal = self.signals.next() => format!("{signal}: stopping"),
-            Some(request) = self.stops.recv() => {
-                // Who asked may have gone away.
-                let _ = request.answer.send(Ok(()));
-                "asked to stop: stopping".into()
+            Some(request) = self.requests.recv() => {
+                // The command may have ended.
+                let _ = request.reply.send(Ok(()));
+                "gupfs stop: stopping".into()
             }
         }
     }
 }
 
-/// The signals that end us.
+/// The signals that stop this process.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -48,7 +52,7 @@ pub struct Signals {
 
 impl Signals {
     fn listen() -> CliResult<Signals> {
-        let listen = |kind| signal(kind).or_trouble(|| "cannot listen for signals".into());
+        let listen = |kind| signal(kind).or_cli_error(|| "cannot listen for signals".into());
         Ok(Signals {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
