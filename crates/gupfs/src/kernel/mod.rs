@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_fact_that_could_not_be_tested_refuses_no_kernel() {
-        let finding = |verdict| ProbeReport {
+        let finding = |outcome| ProbeReport {
             rule: CoherenceRule::Names,
             requirement: RequirementLevel::Required,
             behaviour: "names are names".into(),
