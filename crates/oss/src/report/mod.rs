@@ -1,4 +1,4 @@
-//! # report: what an object server tells the metadata server about its targets
+//! # report: an object server's reports on its targets to the metadata server
 //!
 //! Owns   the report of every second (targets, identities, free space), the execution of the verdicts in its reply, the reports of
 //!        write verifiers.

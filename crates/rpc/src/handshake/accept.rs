@@ -39,7 +39,7 @@ pub enum RejectReason {
     Stream(#[from] FramedStreamError),
     /// The server's proof did not convince the peer, or the peer does not have the key.
     #[error("the peer disconnected when it had to prove its key")]
-    Left,
+    Disconnected,
     #[error("the peer has no key")]
     NoKey,
     #[error("the peer's key is neither the cluster key nor a client key of this cluster")]
@@ -271,7 +271,7 @@ fn read_hello(body: &[u8]) -> Result<(Hello, Option<OfferedKey>), FramedStreamEr
 async fn receive_client_proof(reader: &mut FrameReader) -> Result<ClientProof, RejectReason> {
     match receive_message::<ClientProof>(reader).await {
         Ok((client_proof, _)) => Ok(client_proof),
-        Err(FramedStreamError::Ended) => Err(RejectReason::Left),
+        Err(FramedStreamError::Ended) => Err(RejectReason::Disconnected),
         Err(other) => Err(RejectReason::Stream(other)),
     }
 }
