@@ -195,8 +195,8 @@ fn placement_context<'a>(ctx: &OpContext<'a>) -> PlacementContext<'a> {
     }
 }
 
-/// Whether a file's inline bytes may move to objects that a power loss may discard. A replayed operation was allowed in its original
-/// execution.
+/// Whether a file's inline bytes may move to objects that a power loss may discard. A replayed operation was allowed in its
+/// original execution.
 fn may_lose_unsynced(ctx: &OpContext) -> bool {
     ctx.is_private_file || ctx.replay.is_some()
 }
