@@ -14,7 +14,7 @@ use gupfs_platform::Clock;
 use gupfs_proto::capability::{CapabilityFault, DataCredentials};
 use gupfs_proto::data::{self, DataOp, DataReply, DataReplyBody, DataRequest};
 use gupfs_proto::limits::{CLIENT_TERM, PAYLOAD_MAX};
-use gupfs_proto::{ByteCount, FsError, InodeId, ObjectId, OstId};
+use gupfs_proto::{ByteCount, FsError, ObjectId, OstId};
 use std::sync::Arc;
 
 pub struct OstCalls {
@@ -46,7 +46,7 @@ impl OstCalls {
     /// Calls an OST.
     pub async fn call(&self, ost: OstId, op: DataOp) -> DataReply {
         let pending_call =
-            (self.pending_calls).begin(CalledServer::Ost(ost), op.name(), first_inode(&op));
+            (self.pending_calls).begin(CalledServer::Ost(ost), op.name(), op.first_ino());
         let reply = self.call_with_credentials(ost, op).await;
         pending_call.finish(reply.is_ok());
         reply
@@ -150,15 +150,5 @@ impl OstCalls {
             DataReplyBody::Space(space) => Ok(space),
             _ => reply::unexpected("space"),
         }
-    }
-}
-
-/// The inode that the status shows: of several objects, the first one's.
-fn first_inode(op: &DataOp) -> Option<InodeId> {
-    match op {
-        DataOp::Sync { objects } | DataOp::Confirm { objects } => {
-            objects.first().map(|object| object.ino)
-        }
-        op => op.ino(),
     }
 }

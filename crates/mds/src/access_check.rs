@@ -3,11 +3,12 @@
 
 use crate::capabilities::CapabilityIssuer;
 use crate::store::{MetadataStore, damaged_record};
-use gupfs_namespace::rights::{self, AccessRule, OpenRights};
+use gupfs_namespace::rights::{self, OpenRights};
 use gupfs_namespace::{Inode, Record, RecordKey};
 use gupfs_proto::capability::{CapabilityFault, OpenCapability};
 use gupfs_proto::limits::OPEN_CAPABILITIES_MAX;
 use gupfs_proto::meta::{AccessMode, MetaOp, MetaRequest};
+use gupfs_proto::operations::AccessRule;
 use gupfs_proto::{Caller, FsError, InodeId, SessionId, wire};
 use std::sync::Arc;
 
@@ -99,7 +100,7 @@ impl AccessCheck {
         opens: &OpenRights,
         op: &MetaOp,
     ) -> Result<(), FsError> {
-        match rights::access_rule(op) {
+        match op.operation().rule {
             AccessRule::Session | AccessRule::Credentials | AccessRule::PerPart => Ok(()),
             AccessRule::Open(ino, access) => self.check_open(caller, opens, ino, access).await,
             AccessRule::WriteOrOwner(ino) => {
@@ -112,7 +113,7 @@ impl AccessCheck {
         }
     }
 
-    /// Checks `Rule::Open`.
+    /// Checks `AccessRule::Open`.
     pub async fn check_open(
         &self,
         caller: &Caller,

@@ -14,9 +14,10 @@ use crate::stats::MdsStats;
 use crate::store::MetadataStore;
 use crate::truncates::TruncateRunner;
 use gupfs_namespace::OriginalResult;
-use gupfs_namespace::rights::{self, OpenRights};
+use gupfs_namespace::rights::OpenRights;
 use gupfs_proto::lock::AdvisoryLock;
 use gupfs_proto::meta::{self, MetaReplyBody, MetaRequest, ReplayRecord};
+use gupfs_proto::operations::access_for_lock;
 use gupfs_proto::{FsError, OwnerEpoch, SessionId, wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -83,7 +84,7 @@ impl Replay {
             return Ok(());
         }
         for lock in locks {
-            let (ino, access) = (lock.holder.ino, rights::access_for_lock(lock));
+            let (ino, access) = (lock.holder.ino, access_for_lock(lock));
             self.access
                 .check_open(&request.caller, opens, ino, access)
                 .await?;

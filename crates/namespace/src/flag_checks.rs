@@ -1,5 +1,6 @@
 //! The changes that the flags "immutable" and "append only" forbid, to root too (ioctl_iflags(2)): each operation calls the
-//! function for the change that it makes. `permission::is_immutable_or_append_only` is for changes that both forbid: names, status, removal.
+//! function for the change that it makes. `permission::is_immutable_or_append_only` is for changes that both forbid: names,
+//! status, removal.
 //!
 //! An immutable file keeps its bytes, names and status; its access time may change. An append-only file may grow at its end and
 //! have its times set to now. An immutable directory keeps its entries, an append-only one only gains some. The OSTs need no

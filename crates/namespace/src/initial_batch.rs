@@ -10,8 +10,8 @@ use gupfs_proto::{
     VolumeId,
 };
 
-/// The batch that `gupfs up` writes into an empty store: the format record, the root directory (root:root, 0755), and the counters of all
-/// shards. The root directory's salt is derived from `entropy`.
+/// The batch that `gupfs up` writes into an empty store: the format record, the root directory (root:root, 0755), and the
+/// counters of all shards. The root directory's salt is derived from `entropy`.
 pub fn initial_batch(
     cluster: ClusterId,
     incarnation: Incarnation,

@@ -109,7 +109,7 @@ fn apply_client_op(view: &mut OpView, ctx: &OpContext, op: &meta::MetaOp) -> OpR
     let Some(slot_seq) = ctx.slot_seq else {
         return Err(FsError::Malformed(format!("{} without a slot", op.name())).into());
     };
-    let key = RecordKey::reply(ops::reply_inode(op).shard(), ctx.session, slot_seq.slot);
+    let key = RecordKey::reply(op.home().shard(), ctx.session, slot_seq.slot);
     let digest = digest(op, ctx.caller);
     if let Some(last) = view.get::<StoredReply>(&key)?
         && last.sequence >= slot_seq.sequence

@@ -1,19 +1,18 @@
 //! One call to the metadata server: the request carries slot, session and the newest change seen; the reply updates them.
 
 use super::MdsSession;
-use super::operation::{can_use_new_session, inode_of, reports_own_state};
 use super::replay_log::RecordOutcome;
 use crate::limits::REPLAY_LOG_MAX;
 use crate::server_call::CalledServer;
-use gupfs_namespace::rights::{AccessRule, access_rule};
 use gupfs_proto::capability::OpenCapability;
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody, ReplayRecord, SlotSeq};
+use gupfs_proto::operations::{AccessRule, SessionScope};
 use gupfs_proto::{Caller, FsError, OwnerEpoch, SessionId, wire};
 
 impl MdsSession {
     /// Sends an operation, and returns its reply.
     pub async fn call(&self, caller: &Caller, op: MetaOp) -> Result<MetaReplyBody, FsError> {
-        if can_use_new_session(&op) {
+        if op.operation().session == SessionScope::Any {
             self.current.wait_until_open().await?;
         } else if self.current.is_lost() {
             return Err(FsError::Stale);
@@ -28,7 +27,8 @@ impl MdsSession {
         if self.is_shared() && op.changes() && self.replay_log.count() > REPLAY_LOG_MAX {
             self.sync_replay_log().await?;
         }
-        let pending_call = (self.pending_calls).begin(CalledServer::Mds, op.name(), inode_of(&op));
+        let pending_call =
+            (self.pending_calls).begin(CalledServer::Mds, op.name(), op.operation().subject);
         let slot_seq = slot_seq.as_ref().map(|guard| guard.slot_seq());
         let session = self.id();
         let open_capabilities = self.open_capabilities_for(&op);
@@ -52,7 +52,7 @@ impl MdsSession {
             // With a single client no other can pass for this one: the server issues none.
             return Vec::new();
         }
-        let ino = match access_rule(op) {
+        let ino = match op.operation().rule {
             AccessRule::Open(ino, _) | AccessRule::WriteOrOwner(ino) => ino,
             AccessRule::Session
             | AccessRule::Credentials
@@ -158,10 +158,12 @@ impl MdsSession {
     /// Whether the server may send a callback to another client before it answers. Never for a file with a write lease here, and
     /// never for this client's own reports.
     fn may_wait_for_callbacks(&self, op: &MetaOp) -> bool {
-        if !self.is_shared() || reports_own_state(op) {
+        if !self.is_shared() || op.reports_client_state() {
             return false;
         }
-        !inode_of(op).is_some_and(|ino| self.state.has_write_lease(ino))
+        !op.operation()
+            .subject
+            .is_some_and(|ino| self.state.has_write_lease(ino))
     }
 }
 

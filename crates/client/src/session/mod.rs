@@ -8,7 +8,6 @@
 mod call;
 mod capabilities;
 mod credentials;
-mod operation;
 mod reconnect;
 mod renew;
 mod replay_log;

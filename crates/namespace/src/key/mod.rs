@@ -91,7 +91,7 @@ impl RecordKey {
         self
     }
 
-    fn of(ino: InodeId, kind: RecordKind) -> RecordKey {
+    fn of_inode(ino: InodeId, kind: RecordKind) -> RecordKey {
         RecordKey::new(ino.shard(), kind).u64(ino.0)
     }
 
@@ -125,42 +125,42 @@ impl RecordKey {
     }
 
     pub fn inode(ino: InodeId) -> RecordKey {
-        RecordKey::of(ino, RecordKind::Inode)
+        RecordKey::of_inode(ino, RecordKind::Inode)
     }
 
     /// Entries are in their directory's shard, in readdir order.
     pub fn entry(dir: InodeId, hash: u64, name: &Name) -> RecordKey {
-        RecordKey::of(dir, RecordKind::Entry)
+        RecordKey::of_inode(dir, RecordKind::Entry)
             .u64(hash)
             .bytes(name.as_bytes())
     }
 
     pub fn xattr(ino: InodeId, name: &[u8]) -> RecordKey {
-        RecordKey::of(ino, RecordKind::Xattr).bytes(name)
+        RecordKey::of_inode(ino, RecordKind::Xattr).bytes(name)
     }
 
     /// The name is part of the key: two names of one inode in one directory may have the same hash.
     pub fn back_link(ino: InodeId, dir: InodeId, hash: u64, name: &Name) -> RecordKey {
-        RecordKey::of(ino, RecordKind::BackLink)
+        RecordKey::of_inode(ino, RecordKind::BackLink)
             .u64(dir.0)
             .u64(hash)
             .bytes(name.as_bytes())
     }
 
     pub fn orphan(ino: InodeId, session: SessionId) -> RecordKey {
-        RecordKey::of(ino, RecordKind::Orphan).u64(session.0)
+        RecordKey::of_inode(ino, RecordKind::Orphan).u64(session.0)
     }
 
     pub fn write_lease(ino: InodeId, session: SessionId) -> RecordKey {
-        RecordKey::of(ino, RecordKind::WriteLease).u64(session.0)
+        RecordKey::of_inode(ino, RecordKind::WriteLease).u64(session.0)
     }
 
     pub fn unconfirmed(ino: InodeId) -> RecordKey {
-        RecordKey::of(ino, RecordKind::Unconfirmed)
+        RecordKey::of_inode(ino, RecordKind::Unconfirmed)
     }
 
     pub fn purge(id: PurgeId) -> RecordKey {
-        RecordKey::of(id.ino, RecordKind::Purge).bytes(&id.number.to_be_bytes())
+        RecordKey::of_inode(id.ino, RecordKind::Purge).bytes(&id.number.to_be_bytes())
     }
 
     pub fn session(session: SessionId) -> RecordKey {

@@ -18,7 +18,7 @@ impl KeyRange {
 
     /// All records of one kind of one inode: entries of a directory, attributes of a file.
     pub(crate) fn of_inode(ino: InodeId, kind: RecordKind) -> KeyRange {
-        KeyRange::with_prefix(RecordKey::of(ino, kind))
+        KeyRange::with_prefix(RecordKey::of_inode(ino, kind))
     }
 
     /// All back links of an inode.
@@ -28,14 +28,14 @@ impl KeyRange {
 
     /// The entries of a directory with this name hash.
     pub fn entries_with_hash(dir: InodeId, hash: u64) -> KeyRange {
-        KeyRange::with_prefix(RecordKey::of(dir, RecordKind::Entry).u64(hash))
+        KeyRange::with_prefix(RecordKey::of_inode(dir, RecordKind::Entry).u64(hash))
     }
 
     /// The entries of a directory with this name hash or a larger one.
     pub(crate) fn entries_from_hash(dir: InodeId, hash: u64) -> KeyRange {
         let all = KeyRange::of_inode(dir, RecordKind::Entry);
         KeyRange {
-            from: RecordKey::of(dir, RecordKind::Entry).u64(hash),
+            from: RecordKey::of_inode(dir, RecordKind::Entry).u64(hash),
             to: all.to,
         }
     }

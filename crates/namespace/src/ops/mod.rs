@@ -1,18 +1,8 @@
 //! The operations of clients, one file each: what POSIX promises, the function, its tests.
 //!
-//! | operation | reply |
-//! |---|---|
-//! | lookup, lookup_parent | `Entry` |
-//! | getattr | `Attr` |
-//! | access, set_layout_rule, close_session, forgotten, renew | `Done` |
-//! | create, open, open_tmpfile, truncate, begin_write | `Opened`: the layout, or the inline bytes |
-//! | mkdir, mknod, symlink, tmpfile, link | `Entry` |
-//! | unlink, rmdir, rename | `Removed` |
-//! | setattr, setxattr, removexattr, set_flags, spilled, end_write, kill_privileges | `Attr` |
-//! | write_inline | `Attr`, or `InlineTooLarge` and nothing written |
-//!
-//! `rights` has the table of the access rule of each. Checks that depend on the inodes that an operation reaches (directories of
-//! a path, the owner of a replaced file) are in the operation, through `permission`.
+//! `gupfs_proto::operations` has the table of all operations, with the reply and the access rule of each. Checks that depend on the
+//! inodes that an operation reaches (directories of a path, the owner of a replaced file) are in the operation, through
+//! `permission`.
 
 mod access;
 mod acl_change;
@@ -52,7 +42,6 @@ use crate::requester::Requester;
 use crate::rights;
 use crate::view::OpView;
 use begin_write::PlacementContext;
-use gupfs_proto::InodeId;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
 
 /// Executes an operation. Each gets the parts of the context that it may use.
@@ -195,55 +184,8 @@ fn placement_context<'a>(ctx: &OpContext<'a>) -> PlacementContext<'a> {
     }
 }
 
-/// Whether a file's inline bytes may move to objects that a power loss may discard. A replayed operation was allowed in its original
-/// execution.
+/// Whether a file's inline bytes may move to objects that a power loss may discard. A replayed operation was allowed in its
+/// original execution.
 fn may_lose_unsynced(ctx: &OpContext) -> bool {
     ctx.is_private_file || ctx.replay.is_some()
-}
-
-/// The inode in whose shard the stored reply of an operation is kept: the same for a retransmission of the request.
-pub(crate) fn reply_inode(op: &MetaOp) -> InodeId {
-    match op {
-        MetaOp::Lookup { dir, .. }
-        | MetaOp::LookupParent { dir }
-        | MetaOp::Readdir { dir, .. }
-        | MetaOp::Create { dir, .. }
-        | MetaOp::Mkdir { dir, .. }
-        | MetaOp::Mknod { dir, .. }
-        | MetaOp::Symlink { dir, .. }
-        | MetaOp::TmpFile { dir, .. }
-        | MetaOp::OpenTmpFile { dir, .. }
-        | MetaOp::Link { dir, .. }
-        | MetaOp::Unlink { dir, .. }
-        | MetaOp::Rmdir { dir, .. }
-        | MetaOp::Rename { from: dir, .. } => *dir,
-        MetaOp::GetAttr { ino }
-        | MetaOp::Access { ino, .. }
-        | MetaOp::Readlink { ino }
-        | MetaOp::GetXattr { ino, .. }
-        | MetaOp::ListXattr { ino }
-        | MetaOp::GetDefaultLayout { ino }
-        | MetaOp::SetAttr { ino, .. }
-        | MetaOp::SetXattr { ino, .. }
-        | MetaOp::RemoveXattr { ino, .. }
-        | MetaOp::SetDefaultLayout { ino, .. }
-        | MetaOp::Open { ino, .. }
-        | MetaOp::Truncate { ino, .. }
-        | MetaOp::WriteInline { ino, .. }
-        | MetaOp::BeginWrite { ino, .. }
-        | MetaOp::SpillInline { ino, .. }
-        | MetaOp::EndWrite { ino, .. }
-        | MetaOp::KillPrivileges { ino }
-        | MetaOp::SetFlags { ino, .. }
-        | MetaOp::IssueCapability { ino, .. } => *ino,
-        MetaOp::Forget { inodes } => inodes.first().copied().unwrap_or(InodeId::ROOT),
-        MetaOp::StatFs
-        | MetaOp::OpenSession { .. }
-        | MetaOp::CloseSession
-        | MetaOp::Sync { .. }
-        | MetaOp::Renew
-        | MetaOp::Replay { .. }
-        | MetaOp::WithOpenCapability { .. }
-        | MetaOp::Lock(_) => InodeId::ROOT,
-    }
 }

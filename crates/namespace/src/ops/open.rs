@@ -34,7 +34,7 @@ pub(crate) fn open(
         _ => {}
     }
     orphan::check_orphan_user(view, session, &inode, !want.is_empty())?;
-    if rights::is_reopen(open_mode) {
+    if open_mode.is_reopen() {
         rights::check_use(&inode, caller, open_rights, AccessMode::READ)?;
     }
     permission::check_access(&inode, caller, want)?;

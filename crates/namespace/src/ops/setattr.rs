@@ -1,7 +1,6 @@
 use crate::driver::OpResult;
 use crate::record::Inode;
 use crate::requester::RequestingSession;
-use crate::rights::is_atime_report;
 use crate::steps::{privileges, write_lease};
 use crate::view::OpView;
 use crate::{flag_checks, permission};
@@ -23,7 +22,7 @@ pub(crate) fn setattr(
     ino: InodeId,
     set: &SetAttr,
 ) -> OpResult<MetaReplyBody> {
-    if is_atime_report(set) {
+    if set.is_atime_report() {
         return Ok(MetaReplyBody::Attr(apply_atime_report(view, ino, set)?));
     }
     let inode = view.inode(ino)?;

@@ -214,8 +214,9 @@ impl Inode {
         }
     }
 
-    /// The reply to an open or truncate. If a truncate of the objects is not finished, the reply has the size after it: the driver
-    /// sends the reply when the truncate is done. An inode that is not a regular file has neither layout nor inline bytes.
+    /// The reply to an open or truncate. If a truncate of the objects is not finished, the reply has the size after it: the
+    /// driver sends the reply when the truncate is done. An inode that is not a regular file has neither layout nor inline
+    /// bytes.
     pub(crate) fn open_info(&self, created: bool) -> OpenInfo {
         let (layout, inline) = match self.file() {
             Ok(file) if file.layout.is_empty() || !file.inline.is_empty() => {

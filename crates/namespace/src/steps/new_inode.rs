@@ -8,8 +8,8 @@ use crate::view::OpView;
 use gupfs_proto::meta::CreateMode;
 use gupfs_proto::{Caller, FileKind, FileMode, InodeId};
 
-/// A new inode that is not yet in the view, without a name, and with the empty form of its `InodeBody`. The inode of a directory is
-/// in any shard; files and other inodes are in the shard of their directory.
+/// A new inode that is not yet in the view, without a name, and with the empty form of its `InodeBody`. The inode of a
+/// directory is in any shard; files and other inodes are in the shard of their directory.
 pub(crate) fn build(
     view: &OpView,
     caller: &Caller,

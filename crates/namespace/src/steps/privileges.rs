@@ -1,5 +1,5 @@
-//! Privileges of a program file (setuid, setgid, file capabilities): a write removes them, so that no program runs changed bytes with
-//! another user's rights.
+//! Privileges of a program file (setuid, setgid, file capabilities): a write removes them, so that no program runs changed
+//! bytes with another user's rights.
 
 use crate::driver::OpResult;
 use crate::permission;
@@ -23,8 +23,8 @@ pub(crate) fn kill_after_write(
     set_mode_without_privileges(view, ino, mode)
 }
 
-/// As `kill_after_write`, for a client that writes on behalf of an open file: the groups of the writing process are not known here, so
-/// setgid is cleared only if the group may execute the file.
+/// As `kill_after_write`, for a client that writes on behalf of an open file: the groups of the writing process are not known
+/// here, so setgid is cleared only if the group may execute the file.
 pub(crate) fn kill_after_client_write(
     view: &mut OpView,
     caller: &Caller,

@@ -10,8 +10,8 @@ use crate::record::{Inode, WriteLease};
 use crate::requester::RequestingSession;
 use crate::view::ReadView;
 
-/// Requires the attribute report of another session that has the write lease. An operation calls this before it returns attributes
-/// of the file.
+/// Requires the attribute report of another session that has the write lease. An operation calls this before it returns
+/// attributes of the file.
 pub(crate) fn require_attr_report(
     view: &mut ReadView,
     session: &RequestingSession,
@@ -30,7 +30,8 @@ pub(crate) fn require_attr_report(
     .into())
 }
 
-/// Requires that no other session has the write lease. An operation calls this before it changes size, contents or times of the file.
+/// Requires that no other session has the write lease. An operation calls this before it changes size, contents or times of the
+/// file.
 pub(crate) fn require_revoked(
     view: &mut ReadView,
     session: &RequestingSession,

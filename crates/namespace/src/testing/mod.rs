@@ -1,5 +1,5 @@
-//! Parts that tests of this crate share: a driver without a store, short functions for requests, a model of POSIX, and random operations
-//! on the state machine and the model.
+//! Parts that tests of this crate share: a driver without a store, short functions for requests, a model of POSIX, and random
+//! operations on the state machine and the model.
 
 mod action;
 mod cached_records;

@@ -231,8 +231,9 @@ impl<'a> OpView<'a> {
         self.follow_ups.push(work);
     }
 
-    /// The number of records that this batch may still change, if the operation can continue in another batch: 0 when it is full. It bounds
-    /// background operations and operations on a list of files; all other operations change a handful of records.
+    /// The number of records that this batch may still change, if the operation can continue in another batch: 0 when it is
+    /// full. It bounds background operations and operations on a list of files; all other operations change a handful of
+    /// records.
     pub fn remaining_records(&self) -> usize {
         if self.bytes as u64 >= BATCH_BYTES.get() {
             return 0;

@@ -4,8 +4,8 @@ mod report;
 
 pub(crate) use report::ReportOutcome;
 
-use super::entry::{TargetCondition, TargetEntry, UnknownSpace};
 use super::Targets;
+use super::entry::{TargetCondition, TargetEntry, UnknownSpace};
 use crate::limits::TARGET_REPORT_TIMEOUT;
 use gupfs_namespace::KnownTarget;
 use gupfs_proto::capability::Capability;

@@ -1,12 +1,12 @@
 //! The access rules of operations that the driver executes itself.
 
-use crate::rights::{AccessRule, access_rule};
 use bytes::Bytes;
 use gupfs_proto::capability::Rights;
 use gupfs_proto::lock::{
     AdvisoryLock, LockFamily, LockHolder, LockMode, LockRange, LockRequest, LockSeq,
 };
 use gupfs_proto::meta::{AccessMode, MetaOp};
+use gupfs_proto::operations::AccessRule;
 use gupfs_proto::{InodeId, OwnerEpoch, Seq};
 
 const INO: InodeId = InodeId(9);
@@ -21,7 +21,7 @@ const SEQ: LockSeq = LockSeq {
 #[test]
 fn operations_that_change_no_record_have_access_rules_too() {
     for (op, expected) in lock_requests().into_iter().chain(other_operations()) {
-        assert_eq!(access_rule(&op), expected, "{op:?}");
+        assert_eq!(op.operation().rule, expected, "{op:?}");
     }
 }
 
