@@ -121,6 +121,10 @@ macro_rules! operations {
             pub const fn name(self) -> &'static str {
                 match self { $(OperationKind::$variant => $name),* }
             }
+
+            pub const fn execution(self) -> Execution {
+                match self { $(OperationKind::$variant => Execution::$execution),* }
+            }
         }
 
         impl MetaOp {
@@ -291,7 +295,7 @@ impl MetaOp {
 
     /// Whether the request changes records, and so needs a slot.
     pub fn changes(&self) -> bool {
-        self.operation().execution == Execution::Change
+        self.kind().execution() == Execution::Change
     }
 
     /// The inode in whose virtual shard the stored reply is kept: the same for a retransmission of the request.

@@ -9,53 +9,13 @@ mod histogram;
 pub use histogram::{HistogramSnapshot, LatencyHistogram};
 
 use gupfs_proto::meta::MetaOp;
+use gupfs_proto::operations::OperationKind;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The operations in alphabetical order, so that a binary search finds a name; the last counts operations that are not in the
-/// list.
-const NAMES: [&str; 39] = [
-    "access",
-    "begin_write",
-    "chore",
-    "close_session",
-    "create",
-    "end_write",
-    "forgotten",
-    "get_layout_rule",
-    "getattr",
-    "getxattr",
-    "kill_privileges",
-    "link",
-    "listxattr",
-    "lock",
-    "lookup",
-    "lookup_parent",
-    "mkdir",
-    "mknod",
-    "open",
-    "open_session",
-    "permit",
-    "readdir",
-    "readlink",
-    "removexattr",
-    "rename",
-    "renew",
-    "rmdir",
-    "set_layout_rule",
-    "setattr",
-    "setxattr",
-    "spilled",
-    "statfs",
-    "symlink",
-    "sync",
-    "tmpfile",
-    "truncate",
-    "unlink",
-    "write_inline",
-    "~other",
-];
+/// One for each kind of operation, and one for the server's own.
+const KINDS: usize = OperationKind::ALL.len() + 1;
 
 /// The index of an operation's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,26 +23,25 @@ pub struct OpKind(usize);
 
 impl OpKind {
     /// The metadata server's own operations through the state machine: purges, truncates, recoveries.
-    pub fn background() -> OpKind {
-        OpKind::named("chore")
-    }
+    pub const BACKGROUND: OpKind = OpKind(KINDS - 1);
 
+    /// Kinds with one name have one counter.
     pub fn of(op: &MetaOp) -> OpKind {
-        OpKind::named(op.name())
-    }
-
-    fn named(name: &str) -> OpKind {
-        OpKind(NAMES.binary_search(&name).unwrap_or(NAMES.len() - 1))
+        match op.kind() {
+            OperationKind::OpenTmpFile => OpKind(OperationKind::TmpFile as usize),
+            kind => OpKind(kind as usize),
+        }
     }
 
     pub fn name(self) -> &'static str {
-        NAMES[self.0]
+        let kind = OperationKind::ALL.get(self.0);
+        kind.map_or("chore", |kind| kind.name())
     }
 }
 
 /// Counts since the start. Counting takes no lock.
 pub struct MdsStats {
-    ops: [OpCounters; NAMES.len()],
+    ops: [OpCounters; KINDS],
     /// Rounds in which an operation fetched records that were not in memory.
     pub fetch_rounds: AtomicU64,
     /// Blocks of inode numbers reserved.
@@ -132,20 +91,23 @@ impl MdsStats {
 
     /// The operations that occurred, in alphabetical order.
     pub fn snapshot(&self) -> Vec<OpSnapshot> {
-        NAMES
+        let mut ops: Vec<OpSnapshot> = self
+            .ops
             .iter()
-            .zip(&self.ops)
-            .map(|(name, op)| {
+            .enumerate()
+            .map(|(index, op)| {
                 let latency = op.latency.snapshot();
                 OpSnapshot {
-                    op: name,
+                    op: OpKind(index).name(),
                     done: latency.count,
                     refused: op.refused.load(Relaxed),
                     latency,
                 }
             })
             .filter(|op| op.done > 0)
-            .collect()
+            .collect();
+        ops.sort_unstable_by_key(|op| op.op);
+        ops
     }
 }
 
@@ -155,11 +117,12 @@ mod tests {
     use gupfs_proto::InodeId;
 
     #[test]
-    fn the_names_are_sorted_for_the_binary_search() {
-        assert!(NAMES.is_sorted());
-        for name in NAMES {
-            assert_eq!(OpKind::named(name).name(), name);
-        }
+    fn kinds_with_one_name_have_one_counter() {
+        let mut names: Vec<&str> = (0..KINDS).map(|index| OpKind(index).name()).collect();
+        let unused = OperationKind::OpenTmpFile as usize;
+        names.remove(unused);
+        names.sort_unstable();
+        assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
     }
 
     #[test]
@@ -178,8 +141,16 @@ mod tests {
     #[test]
     fn only_operations_that_occurred_are_listed() {
         let stats = MdsStats::default();
-        stats.finished(OpKind::named("mkdir"), Duration::from_micros(5), false);
-        stats.finished(OpKind::named("mkdir"), Duration::from_micros(6), true);
+        stats.finished(
+            OpKind(OperationKind::Mkdir as usize),
+            Duration::from_micros(5),
+            false,
+        );
+        stats.finished(
+            OpKind(OperationKind::Mkdir as usize),
+            Duration::from_micros(6),
+            true,
+        );
         let listed = stats.snapshot();
         assert_eq!(listed.len(), 1);
         assert_eq!(

@@ -11,6 +11,7 @@ use crate::{
 use bytes::Bytes;
 use gupfs_proto::limits::BATCH_BYTES_MAX;
 use gupfs_proto::meta::{self, MetaReplyBody, PlacementTarget, SlotSeq};
+use gupfs_proto::operations::Execution;
 use gupfs_proto::{
     Caller, ClusterId, FsError, Incarnation, InodeId, OstId, OwnerEpoch, Presence, Seq, SessionId,
     Slot, Timestamp, VirtualShard, VirtualShards,
@@ -123,6 +124,15 @@ impl TestServer {
             sequence: self.sequence,
         });
         let effects = self.apply_all(caller, slot_seq, Operation::Client(op));
+        if let Ok(body) = &effects.reply {
+            // The driver makes the replies to the operations that it executes.
+            let expected = op.operation();
+            let by_driver = expected.execution == Execution::Driver;
+            assert!(by_driver || expected.reply.is(body), "{op:?}: {body:?}");
+        }
+        if op.operation().execution == Execution::Read {
+            assert!(effects.batch.is_empty(), "{op:?} changes records");
+        }
         self.start_truncates(&effects.follow_ups);
         // The end of a truncate changes the file after the reply was made, so such requests are not repeated.
         let is_last = !matches!(op, meta::MetaOp::CloseSession)
