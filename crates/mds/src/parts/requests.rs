@@ -26,18 +26,7 @@ impl RequestParts {
         pending: &PendingParts,
         driving: &DriverParts,
     ) -> RequestParts {
-        let session_end = Arc::new(SessionEnd::new(SessionEndParts {
-            store: lower.store.clone(),
-            registry: lower.registry.clone(),
-            driver: driving.driver.clone(),
-            targets: input.targets.clone(),
-            recovery: driving.writer_recovery.clone(),
-            callbacks: lower.callbacks.clone(),
-            locks: lower.locks.clone(),
-            grace: lower.grace.clone(),
-            unfinished: pending.unfinished.clone(),
-            clock: input.platform.clock.clone(),
-        }));
+        let session_end = Arc::new(session_end(input, lower, pending, driving));
         let access = Arc::new(AccessCheck::new(lower.store.clone(), input.issuer.clone()));
         let replay = Arc::new(Replay::new(ReplayParts {
             store: lower.store.clone(),
@@ -93,4 +82,24 @@ impl RequestParts {
             requests,
         }
     }
+}
+
+fn session_end(
+    input: &MdsPartsInput,
+    lower: &LowerParts,
+    pending: &PendingParts,
+    driving: &DriverParts,
+) -> SessionEnd {
+    SessionEnd::new(SessionEndParts {
+        store: lower.store.clone(),
+        registry: lower.registry.clone(),
+        driver: driving.driver.clone(),
+        targets: input.targets.clone(),
+        recovery: driving.writer_recovery.clone(),
+        callbacks: lower.callbacks.clone(),
+        locks: lower.locks.clone(),
+        grace: lower.grace.clone(),
+        unfinished: pending.unfinished.clone(),
+        clock: input.platform.clock.clone(),
+    })
 }

@@ -5,7 +5,7 @@ mod host;
 use crate::fixture::{Simulated, simulate};
 use gupfs_proto::capability::{CapabilityFault, OpenCapability, Rights};
 use gupfs_proto::lock::LockOutcome;
-use gupfs_proto::meta::{AccessMode, MetaOp, MetaReplyBody, SlotSeq};
+use gupfs_proto::meta::{AccessMode, MetaOp, MetaReplyBody, ReplayRecord, SlotSeq};
 use gupfs_proto::{FsError, InodeId};
 use host::*;
 
@@ -159,6 +159,29 @@ fn an_open_capability_outlives_the_server_and_covers_a_replayed_change() {
     });
 }
 
+/// Changes that were never made, for the sessions that replay them: of another session's file, by an open capability of another
+/// session, and with an inode number that the server has not given yet.
+fn forged_records(
+    ino: InodeId,
+    capability: OpenCapability,
+    forged_record: impl Fn(&MetaOp) -> ReplayRecord,
+) -> [ReplayRecord; 5] {
+    let set = gupfs_proto::meta::SetAttr {
+        mode: Some(0o4777),
+        ctime: Some(Default::default()),
+        ..Default::default()
+    };
+    let mut created = forged_record(&creation("g"));
+    created.created = Some(InodeId(ino.0 + 10_000_000));
+    [
+        forged_record(&write(ino, b"PWNED")),
+        forged_record(&with_open_capability(capability, &write(ino, b"PWNED"))),
+        forged_record(&MetaOp::SetAttr { ino, set }),
+        forged_record(&open(ino, AccessMode::empty())),
+        created,
+    ]
+}
+
 #[test]
 fn a_replayed_change_is_checked_like_a_new_one() {
     simulate(async {
@@ -178,8 +201,6 @@ fn a_replayed_change_is_checked_like_a_new_one() {
         fixture.kill(&instance.platform).await;
         let instance = start(&fixture).await;
 
-        // Changes that were never made, from the sessions that replay them: of another session's file, by an open capability of
-        // another session, and with an inode number that the server has not given yet.
         let slot_seq = slot_seq.map(|slot_seq| SlotSeq {
             sequence: slot_seq.sequence + 7,
             ..slot_seq
@@ -189,20 +210,7 @@ fn a_replayed_change_is_checked_like_a_new_one() {
             forged_record.change.seq.0 += 1_000;
             forged_record
         };
-        let set = gupfs_proto::meta::SetAttr {
-            mode: Some(0o4777),
-            ctime: Some(Default::default()),
-            ..Default::default()
-        };
-        let mut created = forged_record(&creation("g"));
-        created.created = Some(InodeId(ino.0 + 10_000_000));
-        let forged_records = [
-            forged_record(&write(ino, b"PWNED")),
-            forged_record(&with_open_capability(capability, &write(ino, b"PWNED"))),
-            forged_record(&MetaOp::SetAttr { ino, set }),
-            forged_record(&open(ino, AccessMode::empty())),
-            created,
-        ];
+        let forged_records = forged_records(ino, capability, &forged_record);
         let mut returns = Vec::new();
         for (mut forger, forged_record) in forgers.into_iter().zip(forged_records) {
             forger.mds = instance.mds.clone();
