@@ -103,7 +103,7 @@ mod tests {
         free.iter().enumerate().map(target).collect()
     }
 
-    fn firsts(targets: &[PlacementTarget], step: u64) -> Vec<usize> {
+    fn files_per_target(targets: &[PlacementTarget], step: u64) -> Vec<usize> {
         let mut count = vec![0; targets.len()];
         for i in 0..1000 {
             let layout = choose_layout(
@@ -118,7 +118,7 @@ mod tests {
         count
     }
 
-    fn show(layout: &Layout) -> String {
+    fn describe(layout: &Layout) -> String {
         let component = |c: &Component| {
             let targets: Vec<String> = c.targets.iter().map(|ost| ost.to_string()).collect();
             format!("{}.. {} on {}", c.from, c.generation, targets.join(","))
@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn check_layout(free: &[u64], default_layout: &DefaultLayout, expected: Expect) {
-        expected.assert_eq(&show(
+        expected.assert_eq(&describe(
             &choose_layout(default_layout, &targets(free), InodeId(300), 7).unwrap(),
         ));
     }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn many_files_spread_evenly_over_equal_targets_whichever_of_them_are_big() {
         for step in [1, 2, 3, 4, 10, 64] {
-            for count in firsts(&targets(&[50, 50, 50, 50]), step) {
+            for count in files_per_target(&targets(&[50, 50, 50, 50]), step) {
                 assert!((240..=260).contains(&count), "step {step}: {count} of 1000");
             }
         }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn fuller_targets_get_fewer_files() {
-        let counts = firsts(&targets(&[10, 30, 60]), 1);
+        let counts = files_per_target(&targets(&[10, 30, 60]), 1);
         for (count, share) in counts.into_iter().zip([100, 300, 600]) {
             assert!(
                 (share - 10..=share + 10).contains(&count),

@@ -210,7 +210,7 @@ mod tests {
     const INO: InodeId = InodeId(0x123);
     const MIB: u64 = 1 << 20;
 
-    fn found(ost: u16, generation: u32, stripe: u32, size: u64) -> FoundObject {
+    fn found_object(ost: u16, generation: u32, stripe: u32, size: u64) -> FoundObject {
         FoundObject {
             ost: OstId(ost),
             generation: Generation(generation),
@@ -234,7 +234,7 @@ mod tests {
             .objects(INO)
             .map(|(component, stripe, ost, object, _)| {
                 let len = layout.components[component].object_size(stripe, size);
-                found(ost.0, object.generation.0, stripe as u32, len)
+                found_object(ost.0, object.generation.0, stripe as u32, len)
             });
         each.filter(|object| object.stat.size > 0).collect()
     }
@@ -270,9 +270,9 @@ mod tests {
     #[test]
     fn objects_that_do_not_fit_the_default_layout_are_concatenated() {
         let objects = [
-            found(0, 4, 0, 100),
-            found(1, 4, 2, 70_000),
-            found(2, 9, 1, 5),
+            found_object(0, 4, 0, 100),
+            found_object(1, 4, 2, 70_000),
+            found_object(2, 9, 1, 5),
         ];
         let inode = rebuild_file(INO, &objects).unwrap();
         let layout = &inode.file().unwrap().layout;
@@ -304,10 +304,10 @@ mod tests {
             layout.objects(INO).map(|(.., presence)| presence).collect()
         };
         let objects = [
-            found(0, 1, 0, 4 * MIB),
-            found(1, 2, 0, MIB),
-            found(2, 2, 1, MIB),
-            found(3, 2, 2, MIB),
+            found_object(0, 1, 0, 4 * MIB),
+            found_object(1, 2, 0, MIB),
+            found_object(2, 2, 1, MIB),
+            found_object(3, 2, 2, MIB),
         ];
         let mut whole = rebuild_file(INO, &objects).unwrap();
         whole.size = 5 * MIB + 1;

@@ -57,7 +57,7 @@ mod tests {
     }
 
     /// A file that was closed without a sync: two of its objects exist.
-    fn closed(server: &mut TestServer) -> InodeId {
+    fn file_closed_without_sync(server: &mut TestServer) -> InodeId {
         let created = server.create(&Caller::root(), ROOT, "f", 0o644);
         let file = created.unwrap().ino;
         server.begin_write(file).unwrap();
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn unsynced_objects_are_maybe_until_they_are_confirmed() {
         let mut server = TestServer::new(2);
-        let file = closed(&mut server);
+        let file = file_closed_without_sync(&mut server);
         let (maybe, present, never) = (Presence::Maybe, Presence::Present, Presence::Never);
         assert_eq!(presence(&server, file), [maybe, maybe, never, never, never]);
         assert_eq!(server.count(RecordKind::Unconfirmed), 1);
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_missing_object_of_a_file_with_a_write_lease_stays_maybe() {
         let mut server = TestServer::new(2);
-        let file = closed(&mut server);
+        let file = file_closed_without_sync(&mut server);
         server.begin_write(file).unwrap();
         let found = vec![(0, 0, true), (1, 0, false)];
         server
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn the_last_end_write_keeps_objects_that_another_session_left_unconfirmed() {
         let mut server = TestServer::new(2);
-        let file = closed(&mut server);
+        let file = file_closed_without_sync(&mut server);
         server.begin_write(file).unwrap();
         server
             .end_write(file, report(5 << 20, &[(0, 0)]), false)
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_removed_file_leaves_no_unconfirmed_record() {
         let mut server = TestServer::new(2);
-        let file = closed(&mut server);
+        let file = file_closed_without_sync(&mut server);
         server.truncate(file, 0).unwrap();
         server.unlink(&Caller::root(), ROOT, "f").unwrap();
         let op = MetaOp::Forget { inodes: vec![file] };

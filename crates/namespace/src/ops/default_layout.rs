@@ -68,7 +68,7 @@ mod tests {
     use gupfs_proto::meta::{MetaOp, MetaReplyBody};
     use gupfs_proto::{Caller, FsError, OstId};
 
-    fn on(ost: u16) -> DefaultLayout {
+    fn layout_on(ost: u16) -> DefaultLayout {
         let mut layout = DefaultLayout::default();
         layout
             .components
@@ -77,7 +77,7 @@ mod tests {
         layout
     }
 
-    fn set(
+    fn set_layout(
         server: &mut TestServer,
         ino: gupfs_proto::InodeId,
         layout: Option<DefaultLayout>,
@@ -85,7 +85,7 @@ mod tests {
         server.request(&Caller::root(), &MetaOp::SetDefaultLayout { ino, layout })
     }
 
-    fn first(server: &mut TestServer, ino: gupfs_proto::InodeId) -> OstId {
+    fn first_target(server: &mut TestServer, ino: gupfs_proto::InodeId) -> OstId {
         server.begin_write(ino).unwrap().layout.components[0].targets[0]
     }
 
@@ -96,24 +96,24 @@ mod tests {
         let dir = server.mkdir(&root, ROOT, "d", 0o755).unwrap().ino;
         let early = server.create(&root, dir, "early", 0o644).unwrap().ino;
         for ost in 0..4 {
-            set(&mut server, dir, Some(on(ost))).unwrap();
+            set_layout(&mut server, dir, Some(layout_on(ost))).unwrap();
             let below = server
                 .mkdir(&root, dir, &format!("d{ost}"), 0o755)
                 .unwrap()
                 .ino;
             let file = server.create(&root, below, "f", 0o644).unwrap().ino;
-            assert_eq!(first(&mut server, file), OstId(ost));
+            assert_eq!(first_target(&mut server, file), OstId(ost));
             let layout = server.request(&root, &MetaOp::GetDefaultLayout { ino: below });
             assert_eq!(
                 layout,
                 Ok(MetaReplyBody::DefaultLayout {
-                    layout: on(ost),
+                    layout: layout_on(ost),
                     inherited: true
                 })
             );
         }
-        assert_eq!(first(&mut server, early), OstId(3));
-        set(&mut server, dir, None).unwrap();
+        assert_eq!(first_target(&mut server, early), OstId(3));
+        set_layout(&mut server, dir, None).unwrap();
         let layout = server.request(&root, &MetaOp::GetDefaultLayout { ino: dir });
         assert_eq!(
             layout,
@@ -129,11 +129,14 @@ mod tests {
         let mut server = TestServer::new(2);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o644).unwrap().ino;
-        set(&mut server, file, Some(on(2))).unwrap();
-        assert_eq!(first(&mut server, file), OstId(2));
-        assert_eq!(set(&mut server, file, Some(on(1))), Err(FsError::Invalid));
+        set_layout(&mut server, file, Some(layout_on(2))).unwrap();
+        assert_eq!(first_target(&mut server, file), OstId(2));
         assert_eq!(
-            set(
+            set_layout(&mut server, file, Some(layout_on(1))),
+            Err(FsError::Invalid)
+        );
+        assert_eq!(
+            set_layout(
                 &mut server,
                 ROOT,
                 Some(DefaultLayout { components: vec![] })
@@ -156,11 +159,11 @@ mod tests {
         let root = Caller::root();
         let dir = server.mkdir(&root, ROOT, "d", 0o755).unwrap().ino;
         for ost in 0..4 {
-            set(&mut server, dir, Some(on(ost))).unwrap();
+            set_layout(&mut server, dir, Some(layout_on(ost))).unwrap();
             let file = server.create(&root, dir, "f", 0o644).unwrap().ino;
             server.link(&root, file, ROOT, &format!("f{ost}")).unwrap();
             server.unlink(&root, dir, "f").unwrap();
-            assert_eq!(first(&mut server, file), OstId(ost));
+            assert_eq!(first_target(&mut server, file), OstId(ost));
             let nameless = entry(server.request(
                 &root,
                 &MetaOp::TmpFile {
@@ -170,7 +173,7 @@ mod tests {
             ))
             .unwrap()
             .ino;
-            assert_eq!(first(&mut server, nameless), OstId(ost));
+            assert_eq!(first_target(&mut server, nameless), OstId(ost));
         }
     }
 }

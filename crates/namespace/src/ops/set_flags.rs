@@ -53,7 +53,7 @@ mod tests {
 
     const DENIED: FsError = FsError::NotPermitted;
 
-    fn set(
+    fn set_flags(
         server: &mut TestServer,
         caller: &Caller,
         ino: InodeId,
@@ -79,22 +79,25 @@ mod tests {
         let dir = server.mkdir(&Caller::root(), ROOT, "d", 0o777).unwrap().ino;
         let file = server.create(&user(1000), dir, "f", 0o644).unwrap().ino;
         let immutable = InodeFlags::IMMUTABLE;
-        assert_eq!(set(&mut server, &user(1000), file, immutable), Err(DENIED));
         assert_eq!(
-            set(&mut server, &user(1000), file, InodeFlags::empty()),
+            set_flags(&mut server, &user(1000), file, immutable),
+            Err(DENIED)
+        );
+        assert_eq!(
+            set_flags(&mut server, &user(1000), file, InodeFlags::empty()),
             Ok(())
         );
         assert_eq!(
-            set(&mut server, &user(1001), file, InodeFlags::empty()),
+            set_flags(&mut server, &user(1001), file, InodeFlags::empty()),
             Err(DENIED)
         );
         let before = server.getattr(file).unwrap();
-        set(&mut server, &Caller::root(), file, immutable).unwrap();
+        set_flags(&mut server, &Caller::root(), file, immutable).unwrap();
         let after = server.getattr(file).unwrap();
         assert_eq!((after.flags, after.change), (immutable, before.change + 1));
-        assert_eq!(set(&mut server, &user(1000), file, immutable), Ok(()));
+        assert_eq!(set_flags(&mut server, &user(1000), file, immutable), Ok(()));
         assert_eq!(
-            set(&mut server, &user(1000), file, InodeFlags::empty()),
+            set_flags(&mut server, &user(1000), file, InodeFlags::empty()),
             Err(DENIED)
         );
         for not_settable in [
@@ -103,7 +106,7 @@ mod tests {
             InodeFlags::HAS_ACL,
         ] {
             assert_eq!(
-                set(&mut server, &Caller::root(), file, not_settable),
+                set_flags(&mut server, &Caller::root(), file, not_settable),
                 Err(FsError::NotSupported)
             );
         }
@@ -141,7 +144,7 @@ mod tests {
         server
             .write_inline(file, WritePosition::End, b"bytes")
             .unwrap();
-        set(&mut server, &root, file, InodeFlags::IMMUTABLE).unwrap();
+        set_flags(&mut server, &root, file, InodeFlags::IMMUTABLE).unwrap();
         let before = server.getattr(file).unwrap();
         for op in changes_of_contents(file) {
             assert_eq!(
@@ -180,7 +183,7 @@ mod tests {
             server.setattr(&root, file, read).unwrap().ctime,
             before.ctime
         );
-        set(&mut server, &root, file, InodeFlags::empty()).unwrap();
+        set_flags(&mut server, &root, file, InodeFlags::empty()).unwrap();
         server.write_inline(file, WritePosition::End, b"x").unwrap();
         server.unlink(&root, ROOT, "f").unwrap();
     }
@@ -193,7 +196,7 @@ mod tests {
         server
             .write_inline(file, WritePosition::End, b"bytes")
             .unwrap();
-        set(&mut server, &root, file, InodeFlags::APPEND_ONLY).unwrap();
+        set_flags(&mut server, &root, file, InodeFlags::APPEND_ONLY).unwrap();
         let refused = |server: &mut TestServer, op: MetaOp| {
             server.request(&root, &op).map(|_| ()) == Err(DENIED)
         };
@@ -241,10 +244,10 @@ mod tests {
         let root = Caller::root();
         let dir = server.mkdir(&root, ROOT, "d", 0o755).unwrap().ino;
         server.create(&root, dir, "f", 0o644).unwrap();
-        set(&mut server, &root, dir, InodeFlags::APPEND_ONLY).unwrap();
+        set_flags(&mut server, &root, dir, InodeFlags::APPEND_ONLY).unwrap();
         server.create(&root, dir, "g", 0o644).unwrap();
         assert_eq!(server.unlink(&root, dir, "f"), Err(DENIED));
-        set(&mut server, &root, dir, InodeFlags::IMMUTABLE).unwrap();
+        set_flags(&mut server, &root, dir, InodeFlags::IMMUTABLE).unwrap();
         assert_eq!(
             server.create(&root, dir, "h", 0o644).map(|_| ()),
             Err(DENIED)

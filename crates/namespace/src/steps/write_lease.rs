@@ -99,7 +99,7 @@ mod tests {
     }
 
     /// The callback that the operation needs: Some(revoke), or None if it completes without one.
-    fn needs(server: &mut TestServer, op: &MetaOp) -> Option<bool> {
+    fn needed_callback(server: &mut TestServer, op: &MetaOp) -> Option<bool> {
         server.prerequisite = None;
         let reply = server.request(&Caller::root(), op);
         match server.prerequisite.take() {
@@ -147,7 +147,7 @@ mod tests {
         ];
         server.session = OTHER_SESSION;
         for op in &reading {
-            assert_eq!(needs(&mut server, op), Some(false), "{op:?}");
+            assert_eq!(needed_callback(&mut server, op), Some(false), "{op:?}");
         }
         let changing = [
             open_op(file, AccessMode::READ, true),
@@ -164,14 +164,18 @@ mod tests {
             },
         ];
         for op in &changing {
-            assert_eq!(needs(&mut server, op), Some(true), "{op:?}");
+            assert_eq!(needed_callback(&mut server, op), Some(true), "{op:?}");
         }
         server.callbacks.add_report(file);
         for op in &changing {
-            assert_eq!(needs(&mut server, op), Some(true), "{op:?}, reported");
+            assert_eq!(
+                needed_callback(&mut server, op),
+                Some(true),
+                "{op:?}, reported"
+            );
         }
         for op in &reading {
-            assert_eq!(needs(&mut server, op), None, "{op:?}, reported");
+            assert_eq!(needed_callback(&mut server, op), None, "{op:?}, reported");
         }
         server.callbacks = CallbackResults::default();
         server.session = SessionId(7);
@@ -184,7 +188,11 @@ mod tests {
             )
             .unwrap();
         for op in [lookup(), rename(), chmod(file)].iter().chain(&changing) {
-            assert_eq!(needs(&mut server, op), None, "{op:?}, by the holder");
+            assert_eq!(
+                needed_callback(&mut server, op),
+                None,
+                "{op:?}, by the holder"
+            );
         }
         server.assert_clean();
     }
@@ -200,7 +208,7 @@ mod tests {
             ..SetAttr::default()
         };
         assert_eq!(
-            needs(&mut server, &MetaOp::SetAttr { ino: file, set }),
+            needed_callback(&mut server, &MetaOp::SetAttr { ino: file, set }),
             None
         );
         let outgrown = server.write_inline(file, WritePosition::End, b"x");
@@ -224,12 +232,15 @@ mod tests {
         let (mut server, file) = leased_file();
         server.session = OTHER_SESSION;
         server.callbacks.add_unreachable(file, SessionId(7));
-        assert_eq!(needs(&mut server, &MetaOp::GetAttr { ino: file }), None);
+        assert_eq!(
+            needed_callback(&mut server, &MetaOp::GetAttr { ino: file }),
+            None
+        );
         server.begin_write(file).unwrap();
         assert_eq!(server.file(file).write_leases, 2);
         server.session = SessionId(9);
         assert_eq!(
-            needs(&mut server, &MetaOp::GetAttr { ino: file }),
+            needed_callback(&mut server, &MetaOp::GetAttr { ino: file }),
             Some(false)
         );
     }

@@ -20,7 +20,7 @@ struct Tree {
     orphan: InodeId,
 }
 
-fn tree() -> Tree {
+fn healthy_tree() -> Tree {
     let mut server = TestServer::new(2);
     let root = Caller::root();
     let dir = server.mkdir(&root, ROOT, "dir", 0o755).unwrap().ino;
@@ -49,16 +49,16 @@ fn tree() -> Tree {
     }
 }
 
-fn show(problems: &[Problem]) -> String {
+fn problem_lines(problems: &[Problem]) -> String {
     let lines: Vec<String> = problems.iter().map(|problem| problem.to_string()).collect();
     lines.join("\n")
 }
 
 /// Plants damage, expects exactly these problems, repairs, and expects these remaining problems.
 fn check_damage(plant: impl FnOnce(&mut Tree), found: Expect, left: Expect) -> Tree {
-    let mut tree = tree();
+    let mut tree = healthy_tree();
     plant(&mut tree);
-    found.assert_eq(&show(&tree.server.check().problems));
+    found.assert_eq(&problem_lines(&tree.server.check().problems));
     for _ in 0..4 {
         for problem in tree.server.check().repairs() {
             tree.server
@@ -66,7 +66,7 @@ fn check_damage(plant: impl FnOnce(&mut Tree), found: Expect, left: Expect) -> T
                 .unwrap();
         }
     }
-    left.assert_eq(&show(&tree.server.check().problems));
+    left.assert_eq(&problem_lines(&tree.server.check().problems));
     tree
 }
 

@@ -40,7 +40,7 @@ fn an_inode_without_an_entry_is_found_and_gets_a_name_in_the_root() {
 #[test]
 fn a_salvage_links_unnamed_inodes_in_a_lost_found_for_root_only() {
     for has_one in [false, true] {
-        let mut tree = tree();
+        let mut tree = healthy_tree();
         if has_one {
             let root = Caller::root();
             tree.server.mkdir(&root, ROOT, "lost+found", 0o755).unwrap();
