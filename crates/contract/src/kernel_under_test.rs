@@ -12,13 +12,13 @@ use crate::probe_server::ProbeServer;
 pub trait KernelUnderTest {
     type Mount: ProbeMount;
 
-    /// Mounts the file system of `probe`. The mount ends when the result is dropped, also after a failure.
+    /// Mounts the file system of `server`. The mount ends when the result is dropped, also after a failure.
     ///
     /// # Errors
     /// `Untested` if the file system cannot be mounted.
     async fn mount(
         &self,
-        probe: &Arc<ProbeServer>,
+        server: &Arc<ProbeServer>,
         flags: InitFlagChanges,
     ) -> Result<Self::Mount, ProbeFailure>;
 }

@@ -81,7 +81,7 @@ fn abort_connection(control: &ConnectionControl) {
     }
 }
 
-/// A mount of the probe.
+/// A mount of a probe server.
 pub struct RunningMount {
     /// Declared before the directory: dropping the session unmounts.
     session: FuseSession,
@@ -98,7 +98,7 @@ impl KernelUnderTest for RunningKernel {
 
     async fn mount(
         &self,
-        probe: &Arc<ProbeServer>,
+        server: &Arc<ProbeServer>,
         flags: InitFlagChanges,
     ) -> Result<RunningMount, ProbeFailure> {
         let mut config = MountConfig::new("contract", "gupfs-contract");
@@ -115,7 +115,7 @@ impl KernelUnderTest for RunningKernel {
         }));
         let untested = |error: &dyn std::fmt::Display| ProbeFailure::Untested(error.to_string());
         let dir = TempDir::new_in(&self.directory).map_err(|error| untested(&error))?;
-        let session = mount(dir.path(), &config, probe.clone(), spawner);
+        let session = mount(dir.path(), &config, server.clone(), spawner);
         let session = session.map_err(|error| untested(&error))?;
         self.abort_after_timeout(&session);
         Ok(RunningMount { session, dir })

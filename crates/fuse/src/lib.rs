@@ -56,8 +56,8 @@
 //!   [`FuseSession::counts`].
 //! - [`Notifier`] (from [`FileSystem::mounted`] or the session) invalidates the kernel's caches; never call it from a worker
 //!   thread.
-//! - [`mountpoint`], [`connection`], [`watchdog`], [`read_ahead`], [`pages_limit`] and [`mountinfo`] are functions for
-//!   the program that mounts.
+//! - [`mountpoint`], [`connection`], [`watchdog`], [`read_ahead`], [`pages_limit`] and [`mountinfo`] contain functions
+//!   for the program that mounts.
 //! - If a handler panics, its task is dropped, or its last waker is dropped, the kernel gets EIO. No program waits for such a
 //!   request.
 //!

@@ -68,6 +68,7 @@ pub enum ReadProgress {
     Disconnected,
 }
 
+/// Reads requests from one device descriptor or one ring, calls the file system, and sends the replies.
 pub(crate) struct Worker<F> {
     device: Arc<Device>,
     writer: Arc<ReplyWriter>,
@@ -171,6 +172,7 @@ impl<F: FileSystem> Worker<F> {
         }
     }
 
+    /// Handles one message that came through the ring.
     fn handle_ring_message(self: &Arc<Self>, incoming: IncomingRequest) {
         let (unique, crowded) = (incoming.unique(), incoming.crowded);
         let before = incoming.before_payload();

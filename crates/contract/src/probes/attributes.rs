@@ -16,11 +16,11 @@ const SHORT: Duration = Duration::from_millis(50);
 pub async fn attributes_with_lifetime_zero_are_requested_again<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    probe.set_attr_ttl(FILE, Duration::ZERO);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    server.set_attr_ttl(FILE, Duration::ZERO);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
-    probe.change(FILE, 20_000, b'b');
+    server.change(FILE, 20_000, b'b');
     expect_equal(
         "size after a change on the server",
         mount.size("file").await?,
@@ -31,24 +31,24 @@ pub async fn attributes_with_lifetime_zero_are_requested_again<L: KernelUnderTes
 pub async fn attributes_are_requested_again_after_their_lifetime<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    probe.set_attr_ttl(FILE, SHORT);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    server.set_attr_ttl(FILE, SHORT);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
-    probe.change(FILE, 20_000, b'b');
+    server.change(FILE, 20_000, b'b');
     tokio::time::sleep(2 * SHORT).await;
     expect_equal("size after the lifetime", mount.size("file").await?, 20_000)
 }
 
 /// The kernel takes the attributes of the reply, however old they are: so the reply must carry lifetime zero.
 pub async fn a_link_reply_replaces_newer_attributes<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
-    let gate = probe.hold_replies("link");
+    let gate = server.hold_replies("link");
     let concurrent_events = async {
         gate.wait_until_waiting(1).await?;
-        probe.change(FILE, 20_000, b'b');
+        server.change(FILE, 20_000, b'b');
         mount.notify(KernelNotification::attributes(FILE)).await?;
         expect_equal(
             "size after a change on the server",
@@ -70,17 +70,17 @@ pub async fn a_link_reply_replaces_newer_attributes<L: KernelUnderTest>(kernel: 
 pub async fn a_create_reply_replaces_newer_attributes<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    probe.set_name_ttl(FILE, Duration::ZERO);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    server.set_name_ttl(FILE, Duration::ZERO);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let _known = mount.open("file", ProbeOpenMode::Read).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
-    probe.hide(FILE);
-    probe.set_name_ttl(FILE, LONG_TTL);
-    let gate = probe.hold_replies("create");
+    server.hide(FILE);
+    server.set_name_ttl(FILE, LONG_TTL);
+    let gate = server.hold_replies("create");
     let concurrent_events = async {
         gate.wait_until_waiting(1).await?;
-        probe.change(FILE, 20_000, b'b');
+        server.change(FILE, 20_000, b'b');
         mount.notify(KernelNotification::attributes(FILE)).await?;
         gate.release_replies(1);
         Ok(())
@@ -96,10 +96,10 @@ pub async fn a_create_reply_replaces_newer_attributes<L: KernelUnderTest>(
 pub async fn an_invalidation_drops_cached_attributes<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
-    probe.change(FILE, 20_000, b'b');
+    server.change(FILE, 20_000, b'b');
     expect_before("cached size", mount.size("file").await?, INITIAL_SIZE)?;
     mount.notify(KernelNotification::attributes(FILE)).await?;
     expect_equal("size", mount.size("file").await?, 20_000)
@@ -109,15 +109,15 @@ pub async fn an_invalidation_drops_cached_attributes<L: KernelUnderTest>(
 pub async fn with_a_writeback_cache_growth_on_the_server_is_not_seen<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    probe.set_attr_ttl(FILE, Duration::ZERO);
+    let server = one_file(CACHED);
+    server.set_attr_ttl(FILE, Duration::ZERO);
     let flags = InitFlagChanges::usual().with(InitFlags::WRITEBACK_CACHE);
-    let mount = kernel.mount(&probe, flags).await?;
+    let mount = kernel.mount(&server, flags).await?;
     let _open = mount.open("file", ProbeOpenMode::Read).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
-    probe.change(FILE, 20_000, b'b');
+    server.change(FILE, 20_000, b'b');
     mount.notify(KernelNotification::pages(FILE)).await?;
-    probe.take_log();
+    server.take_log();
     expect_equal(
         "size after a change on the server",
         mount.size("file").await?,
@@ -125,7 +125,7 @@ pub async fn with_a_writeback_cache_growth_on_the_server_is_not_seen<L: KernelUn
     )?;
     expect_equal(
         "GETATTR was sent",
-        probe.count_requests("getattr", FILE) > 0,
+        server.count_requests("getattr", FILE) > 0,
         true,
     )
 }

@@ -12,10 +12,10 @@ use crate::probe_server::ProbeServer;
 pub async fn inc_epoch_waits_for_no_lock_and_expires_all_names<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     mount.size("file").await?;
-    let gate = probe.hold_replies("create");
+    let gate = server.hold_replies("create");
     let concurrent_events = async {
         gate.wait_until_waiting(1).await?;
         mount.notify(KernelNotification::Epoch).await?;
@@ -24,11 +24,11 @@ pub async fn inc_epoch_waits_for_no_lock_and_expires_all_names<L: KernelUnderTes
         Ok(())
     };
     run_both(mount.create("new"), concurrent_events).await?;
-    probe.take_log();
+    server.take_log();
     mount.size("file").await?;
     expect_equal(
         "LOOKUPs of the name",
-        probe.count_requests("lookup", "file"),
+        server.count_requests("lookup", "file"),
         1,
     )
 }
@@ -37,10 +37,10 @@ pub async fn inc_epoch_waits_for_no_lock_and_expires_all_names<L: KernelUnderTes
 pub async fn names_of_a_listing_in_flight_survive_inc_epoch<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
+    let server = one_file(CACHED);
     let flags = InitFlagChanges::usual().without(InitFlags::READDIRPLUS_AUTO);
-    let mount = kernel.mount(&probe, flags).await?;
-    let gate = probe.hold_replies("readdirplus");
+    let mount = kernel.mount(&server, flags).await?;
+    let gate = server.hold_replies("readdirplus");
     let concurrent_events = async {
         gate.wait_until_waiting(1).await?;
         mount.notify(KernelNotification::Epoch).await?;
@@ -49,18 +49,18 @@ pub async fn names_of_a_listing_in_flight_survive_inc_epoch<L: KernelUnderTest>(
     };
     let found = run_both(mount.list(), concurrent_events).await?;
     expect_before("names", found, vec!["file".to_owned()])?;
-    probe.take_log();
+    server.take_log();
     mount.size("file").await?;
     expect_equal(
         "LOOKUPs of a listed name",
-        probe.count_requests("lookup", "file"),
+        server.count_requests("lookup", "file"),
         0,
     )?;
     mount.notify(KernelNotification::Epoch).await?;
     mount.size("file").await?;
     expect_equal(
         "LOOKUPs after another INC_EPOCH",
-        probe.count_requests("lookup", "file"),
+        server.count_requests("lookup", "file"),
         1,
     )
 }
@@ -68,8 +68,8 @@ pub async fn names_of_a_listing_in_flight_survive_inc_epoch<L: KernelUnderTest>(
 pub async fn inc_epoch_unmounts_file_systems_mounted_inside_the_mount<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = Arc::new(ProbeServer::default().with(FILE, "dir", 0o040_777, CACHED));
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = Arc::new(ProbeServer::default().with(FILE, "dir", 0o040_777, CACHED));
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     mount.cover("dir").await?;
     expect_before("covered", mount.is_covered("dir").await, true)?;
     mount.notify(KernelNotification::Epoch).await?;

@@ -8,15 +8,15 @@ use crate::kernel_under_test::{
 
 /// By an unlock request before RELEASE, or by a flag of RELEASE.
 pub async fn closing_a_file_releases_its_flock<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let file = mount.open("file", ProbeOpenMode::Read).await?;
     file.flock().await?;
-    probe.take_log();
-    let gate = probe.hold_replies("release");
+    server.take_log();
+    let gate = server.hold_replies("release");
     file.close().await;
     gate.wait_until_waiting(1).await?;
-    let log = probe.take_log();
+    let log = server.take_log();
     gate.release_replies(1);
     let by_release = format!("release {FILE} ReleaseFlags(FLOCK_UNLOCK)");
     let before = format!("setlk {FILE} Unlock");
@@ -31,12 +31,12 @@ pub async fn closing_a_file_releases_its_flock<L: KernelUnderTest>(kernel: &L) -
 pub async fn a_close_names_the_owner_whose_posix_locks_it_releases<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
-    probe.take_log();
+    server.take_log();
     file.lock().await?;
-    let locked = probe.take_log();
+    let locked = server.take_log();
     let prefix = format!("setlk {FILE} Write by ");
     let owner = locked
         .iter()
@@ -46,10 +46,10 @@ pub async fn a_close_names_the_owner_whose_posix_locks_it_releases<L: KernelUnde
             "the requests for a lock are {locked:?}"
         )));
     };
-    let gate = probe.hold_replies("release");
+    let gate = server.hold_replies("release");
     file.close().await;
     gate.wait_until_waiting(1).await?;
-    let log = probe.take_log();
+    let log = server.take_log();
     gate.release_replies(1);
     let flush = format!("flush {FILE} by {owner}");
     let unlock = format!("setlk {FILE} Unlock by {owner}");

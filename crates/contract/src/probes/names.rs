@@ -11,12 +11,12 @@ use crate::probe_server::INITIAL_SIZE;
 pub async fn an_invalidation_during_a_lookup_is_lost<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
-    let gate = probe.hold_replies("lookup");
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let gate = server.hold_replies("lookup");
     let concurrent_events = async {
         gate.wait_until_waiting(1).await?;
-        probe.change(FILE, 20_000, b'b');
+        server.change(FILE, 20_000, b'b');
         let result = mount.notify(KernelNotification::attributes(FILE)).await;
         expect_equal("the invalidation", result, Err(NotifyError::Unknown))?;
         gate.release_replies(1);
@@ -32,43 +32,43 @@ pub async fn an_invalidation_during_a_lookup_is_lost<L: KernelUnderTest>(
 }
 
 pub async fn an_invalidated_name_is_looked_up_again<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     mount.size("file").await?;
-    probe.take_log();
+    server.take_log();
     mount.size("file").await?;
     expect_before(
         "LOOKUPs of a cached name",
-        probe.count_requests("lookup", "file"),
+        server.count_requests("lookup", "file"),
         0,
     )?;
     mount.notify(KernelNotification::name("file")).await?;
     mount.size("file").await?;
     expect_equal(
         "LOOKUPs of the name",
-        probe.count_requests("lookup", "file"),
+        server.count_requests("lookup", "file"),
         1,
     )
 }
 
 /// So a client that creates such a name elsewhere requires an invalidation here.
 pub async fn a_negative_dentry_is_cached<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let absent = |found: Result<u64, Errno>| expect_before("size", found, Err(Errno::ENOENT));
     absent(mount.size("none").await)?;
-    probe.take_log();
+    server.take_log();
     absent(mount.size("none").await)?;
     expect_equal(
         "LOOKUPs of the name",
-        probe.count_requests("lookup", "none"),
+        server.count_requests("lookup", "none"),
         0,
     )?;
     mount.notify(KernelNotification::name("none")).await?;
     absent(mount.size("none").await)?;
     expect_equal(
         "LOOKUPs after the invalidation",
-        probe.count_requests("lookup", "none"),
+        server.count_requests("lookup", "none"),
         1,
     )
 }
@@ -78,10 +78,10 @@ pub async fn a_negative_dentry_is_cached<L: KernelUnderTest>(kernel: &L) -> Prob
 pub async fn a_name_invalidation_waits_for_a_create_in_its_directory<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     mount.size("file").await?;
-    let gate = probe.hold_replies("create");
+    let gate = server.hold_replies("create");
     notification_waits(
         &mount,
         KernelNotification::name("file"),

@@ -21,25 +21,25 @@ const SHORT: Duration = Duration::from_millis(50);
 pub async fn new_attributes_drop_the_pages_of_a_cached_file<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    probe.set_attr_ttl(FILE, Duration::ZERO);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    server.set_attr_ttl(FILE, Duration::ZERO);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let file = mount.open("file", ProbeOpenMode::Read).await?;
     expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
-    probe.take_log();
+    server.take_log();
     expect_before("first byte, again", file.read(0).await?, Some(INITIAL_BYTE))?;
     expect_before(
         "READs of cached bytes",
-        probe.count_requests("read", FILE),
+        server.count_requests("read", FILE),
         0,
     )?;
-    probe.change(FILE, 10_000, b'b');
+    server.change(FILE, 10_000, b'b');
     expect_equal(
         "first byte after a new mtime",
         file.read(0).await?,
         Some(b'b'),
     )?;
-    probe.change(FILE, 12_000, b'c');
+    server.change(FILE, 12_000, b'c');
     expect_equal(
         "first byte after a new size",
         file.read(0).await?,
@@ -52,9 +52,9 @@ async fn is_served_after_abort<L: KernelUnderTest>(
     kernel: &L,
     flags: InitFlagChanges,
 ) -> Result<bool, ProbeFailure> {
-    let probe = one_file(CACHED);
-    probe.set_attr_ttl(FILE, SHORT);
-    let mount = kernel.mount(&probe, flags).await?;
+    let server = one_file(CACHED);
+    server.set_attr_ttl(FILE, SHORT);
+    let mount = kernel.mount(&server, flags).await?;
     let file = mount.open("file", ProbeOpenMode::Read).await?;
     expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
     mount.abort().await?;
@@ -85,20 +85,20 @@ pub async fn with_explicit_inval_data_pages_outlive_an_aborted_connection<L: Ker
 pub async fn a_page_invalidation_waits_for_the_read_that_fills_the_page<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let file = mount.open("file", ProbeOpenMode::Read).await?;
-    let gate = probe.hold_replies("read");
+    let gate = server.hold_replies("read");
     notification_waits(&mount, KernelNotification::pages(FILE), &gate, file.read(0)).await
 }
 
 pub async fn an_attribute_invalidation_waits_for_no_read<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let file = mount.open("file", ProbeOpenMode::Read).await?;
-    let gate = probe.hold_replies("read");
+    let gate = server.hold_replies("read");
     let concurrent_events = async {
         gate.wait_until_waiting(1).await?;
         mount.notify(KernelNotification::attributes(FILE)).await?;
@@ -111,15 +111,15 @@ pub async fn an_attribute_invalidation_waits_for_no_read<L: KernelUnderTest>(
 pub async fn only_a_direct_read_carries_a_lock_owner<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = ProbeServer::default().file(8, "cached", CACHED);
-    let probe = Arc::new(probe.file(FILE, "direct", DIRECT));
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = ProbeServer::default().file(8, "cached", CACHED);
+    let server = Arc::new(server.file(FILE, "direct", DIRECT));
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let cached = mount.open("cached", ProbeOpenMode::Read).await?;
     let direct = mount.open("direct", ProbeOpenMode::Read).await?;
-    probe.take_log();
+    server.take_log();
     cached.read(0).await?;
     direct.read(0).await?;
-    let log = probe.take_log();
+    let log = server.take_log();
     let reads = log.iter().filter(|request| request.starts_with("read "));
     expect_equal(
         "requests",
@@ -131,12 +131,12 @@ pub async fn only_a_direct_read_carries_a_lock_owner<L: KernelUnderTest>(
 pub async fn splice_fills_the_page_cache_of_a_direct_file<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(DIRECT);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(DIRECT);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let file = mount.open("file", ProbeOpenMode::Read).await?;
-    probe.take_log();
+    server.take_log();
     file.splice().await?;
-    let log = probe.take_log();
+    let log = server.take_log();
     let cached = |request: &&String| request.starts_with("read 9 ") && !request.contains("owner");
     expect_equal(
         "a READ for the page cache was sent",
@@ -148,13 +148,13 @@ pub async fn splice_fills_the_page_cache_of_a_direct_file<L: KernelUnderTest>(
 pub async fn a_store_into_a_mapped_page_sends_no_request<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
     file.store(b'x').await?;
-    probe.take_log();
+    server.take_log();
     file.store(b'y').await?;
-    let log = probe.take_log();
+    let log = server.take_log();
     let about = log.iter().filter(|request| request.contains(" 9 "));
     expect_equal("requests", about.collect::<Vec<_>>(), Vec::new())
 }
@@ -163,11 +163,11 @@ pub async fn a_store_into_a_mapped_page_sends_no_request<L: KernelUnderTest>(
 pub async fn a_page_invalidation_writes_dirty_pages_first<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
     file.store(b'x').await?;
-    let gate = probe.hold_replies("write");
+    let gate = server.hold_replies("write");
     let has_returned = Cell::new(false);
     let notifying = async {
         mount.notify(KernelNotification::pages(FILE)).await?;

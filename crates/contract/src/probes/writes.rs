@@ -13,13 +13,13 @@ const PARALLEL: OpenReplyFlags = DIRECT.union(OpenReplyFlags::PARALLEL_DIRECT_WR
 
 /// Two writes from offset `at` on, of which `together` must be in flight at the same time.
 async fn two_writes<L: KernelUnderTest>(kernel: &L, at: u64, together: usize) -> ProbeResult {
-    let probe = one_file(PARALLEL);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(PARALLEL);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let files = [
         mount.open("file", ProbeOpenMode::ReadWrite).await?,
         mount.open("file", ProbeOpenMode::ReadWrite).await?,
     ];
-    let gate = probe.hold_replies("write");
+    let gate = server.hold_replies("write");
     let concurrent_events = async {
         gate.wait_until_waiting(together).await?;
         tokio::time::sleep(SHORT_WAIT).await;
@@ -50,20 +50,20 @@ pub async fn direct_writes_that_extend_the_file_run_one_at_a_time<L: KernelUnder
 /// Opens one file for a cached reader and a direct writer.
 async fn open_cached_and_direct<T: ProbeMount>(
     mount: &T,
-    probe: &ProbeServer,
+    server: &ProbeServer,
 ) -> Result<(T::File, T::File), ProbeFailure> {
-    probe.set_open_flags(FILE, OpenReplyFlags::KEEP_CACHE);
+    server.set_open_flags(FILE, OpenReplyFlags::KEEP_CACHE);
     let reader = mount.open("file", ProbeOpenMode::Read).await?;
-    probe.set_open_flags(FILE, PARALLEL);
+    server.set_open_flags(FILE, PARALLEL);
     Ok((reader, mount.open("file", ProbeOpenMode::ReadWrite).await?))
 }
 
 pub async fn a_direct_write_drops_the_pages_it_covers<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
-    let (reader, writer) = open_cached_and_direct(&mount, &probe).await?;
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (reader, writer) = open_cached_and_direct(&mount, &server).await?;
     expect_before("first byte", reader.read(0).await?, Some(INITIAL_BYTE))?;
     writer.write(0, b"xxxx").await?;
     expect_equal(
@@ -76,10 +76,10 @@ pub async fn a_direct_write_drops_the_pages_it_covers<L: KernelUnderTest>(
 pub async fn pages_filled_during_a_direct_write_are_dropped_after_it<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(CACHED);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
-    let (reader, writer) = open_cached_and_direct(&mount, &probe).await?;
-    let gate = probe.hold_replies("write");
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (reader, writer) = open_cached_and_direct(&mount, &server).await?;
+    let gate = server.hold_replies("write");
     let concurrent_events = async {
         gate.wait_until_waiting(1).await?;
         expect_before(
@@ -102,11 +102,11 @@ pub async fn pages_filled_during_a_direct_write_are_dropped_after_it<L: KernelUn
 pub async fn a_cached_open_waits_for_no_later_direct_write<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = one_file(PARALLEL);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(PARALLEL);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let writer = mount.open("file", ProbeOpenMode::ReadWrite).await?;
-    probe.set_open_flags(FILE, OpenReplyFlags::KEEP_CACHE);
-    let gate = probe.hold_replies("write");
+    server.set_open_flags(FILE, OpenReplyFlags::KEEP_CACHE);
+    let gate = server.hold_replies("write");
     let later = async {
         gate.wait_until_waiting(1).await?;
         tokio::time::sleep(SHORT_WAIT).await;
@@ -130,12 +130,12 @@ pub async fn a_cached_open_waits_for_no_later_direct_write<L: KernelUnderTest>(
 
 /// The offset is the size that the kernel has cached, so the server must not use it.
 pub async fn the_offset_of_an_append_may_be_stale<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let probe = one_file(DIRECT);
-    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let server = one_file(DIRECT);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
     let file = mount.open("file", ProbeOpenMode::Append).await?;
-    probe.change(FILE, 20_000, b'b');
-    probe.take_log();
+    server.change(FILE, 20_000, b'b');
+    server.take_log();
     file.append(b"x").await?;
     let old = format!("write {FILE} at {INITIAL_SIZE}");
-    expect_equal("requests", probe.take_log().contains(&old), true)
+    expect_equal("requests", server.take_log().contains(&old), true)
 }

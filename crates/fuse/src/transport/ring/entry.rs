@@ -123,6 +123,7 @@ impl RingEntry {
             match in_place {
                 0 => self.memory.write_reply(head, body),
                 _ => {
+                    debug_assert!(small.is_empty(), "the data in place would be overwritten");
                     let in_place = self.memory.payload(in_place);
                     self.memory.write_reply(head, iter::once(in_place))
                 }
