@@ -5,7 +5,7 @@
 //! Enter  at `Grace::expect`, `Grace::wait`.
 //!
 //! A power loss undoes changes that were answered and not synced. Clients keep such changes and replay them; replayed in their
-//! order, before anything new, they give the same results (docs/decisions, "Changes said again"). The grace is over when every
+//! order, before anything new, they give the same results (docs/decisions, "Clients replay changes"). The grace is over when every
 //! recorded session has reconnected or has ended.
 
 use crate::callback::CallbackTable;

@@ -8,7 +8,7 @@
 //! capabilities).
 //!
 //! The capability in the reply to an open has one more MAC, which the metadata server verifies itself: the *open capability*
-//! proves that this session opened the file (`OpenCapability`, docs/decisions/2026-11-24-one-table-of-rights.md).
+//! proves that this session opened the file (`OpenCapability`, docs/decisions/2026-11-24-access-rules.md).
 
 use crate::access::AccessMode;
 use crate::ids::{InodeId, OstId, OwnerEpoch, SessionId};

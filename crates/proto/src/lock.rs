@@ -1,7 +1,7 @@
 //! Advisory locks of programs: flock(2), fcntl(2) record locks, open file description locks.
 //!
 //! Lock requests change no record and no log. They carry sequence numbers of their own (`LockSeq`), by which the server executes
-//! each request exactly once (docs/decisions, "Locks over the metadata server").
+//! each request exactly once (docs/decisions, "The metadata server manages locks of several mounts").
 
 use crate::error::FsError;
 use crate::ids::InodeId;

@@ -65,7 +65,7 @@ pub struct AppliedChange {
 }
 
 /// A change that the server has acknowledged and that a power loss at the server may undo: the client keeps this record and sends
-/// it to a restarted server, which makes the same change again (docs/decisions, "Changes said again").
+/// it to a restarted server, which makes the same change again (docs/decisions, "Clients replay changes").
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReplayRecord {
     pub change: AppliedChange,

@@ -1,5 +1,5 @@
 //! The MAC of a frame: the receiver detects each frame that a process without the connection's key forges, changes, repeats,
-//! reorders or drops (docs/decisions/2026-11-24-frame-codes.md).
+//! reorders or drops (docs/decisions/2026-11-24-frame-macs.md).
 //!
 //! The MAC is keyed BLAKE3 over the head, the body and the frame's number in its direction; the number is not transmitted. A key
 //! serves one direction of one connection: both sides derive it from both nonces and the key that both proved.

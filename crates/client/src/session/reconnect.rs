@@ -1,7 +1,7 @@
 //! Reconnecting the session to a restarted metadata server.
 //!
 //! The client replays every answered change that is not known to be durable; the server makes those again that a power loss has
-//! undone (docs/decisions, "Changes said again"). The client also reclaims the locks that it holds. Requests that it sends
+//! undone (docs/decisions, "Clients replay changes"). The client also reclaims the locks that it holds. Requests that it sends
 //! meanwhile wait, and are sent again afterwards.
 
 use super::MdsSession;

@@ -77,7 +77,7 @@ impl Mount {
         let mount = &mut config.mount;
         mount.allow_other = self.allow_other.or(mount.allow_other);
         mount.transport = self.transport.or(mount.transport);
-        // Rings answer on threads of their own, which a server's answer has to wake (docs/decisions, "Awake").
+        // With rings the reply of a server would have to wake the thread of a ring (docs/decisions, "Busy polling").
         if matches!(mount.transport, None | Some(Transport::Auto)) {
             mount.transport = Some(Transport::Device);
         }

@@ -1,5 +1,5 @@
 //! Files with a write lease of another session: the lease holder's attributes are newer than the record (docs/decisions,
-//! "Held by one").
+//! "One session has the write lease of a file").
 //!
 //! At most one live session has the write lease of a file. An operation of another session that reads attributes which the lease
 //! covers (size, times, presence) first needs the holder's attribute report; one that changes them needs the lease revoked.
