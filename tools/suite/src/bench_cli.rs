@@ -101,8 +101,8 @@ impl Bench {
             programs: workload::NAMES.map(String::from).to_vec(),
         };
         match self {
-            Bench::Run(run) => said("run", run.run(&self_command)),
-            Bench::Report(make) => said("report", make.run()),
+            Bench::Run(run) => exit_code_of("run", run.run(&self_command)),
+            Bench::Report(make) => exit_code_of("report", make.run()),
             Bench::Plans(plans) => {
                 plans.run();
                 0
@@ -111,15 +111,15 @@ impl Bench {
             Bench::Metabench(metabench) => workload::run(&metabench),
             Bench::Pioraw(pioraw) => workload::run(&pioraw),
             Bench::Mdmark(mdmark) => workload::run(&mdmark),
-            Bench::Baseline(baseline) => said("baseline", baseline.run(&self_command)),
-            Bench::Lab(lab) => said("lab", lab.run(&self_command)),
+            Bench::Baseline(baseline) => exit_code_of("baseline", baseline.run(&self_command)),
+            Bench::Lab(lab) => exit_code_of("lab", lab.run(&self_command)),
             Bench::Load(load) => load.run(),
         }
     }
 }
 
 /// The exit code of a command. An error is printed.
-fn said(command: &str, ended: crate::error::SuiteResult<u8>) -> u8 {
+fn exit_code_of(command: &str, ended: crate::error::SuiteResult<u8>) -> u8 {
     ended.unwrap_or_else(|error| {
         eprintln!("{command}: {error}");
         error.exit_code()

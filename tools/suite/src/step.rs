@@ -114,15 +114,15 @@ pub fn run<T>(
         |worker| ready(worker).map_err(|error| named(worker, error)),
         |worker, tools, halt| work(worker, tools, halt).map_err(|error| named(worker, error)),
     )?;
-    let done: Vec<WorkerMessage> = mine.done.into_iter().map(said).collect();
+    let done: Vec<WorkerMessage> = mine.done.into_iter().map(message).collect();
     let all = procs.gather(&done)?;
     Ok(all.map(|all| {
         let mut all: Vec<WorkerMessage> = all.into_iter().flatten().collect();
-        all.sort_by_key(|said| said.worker);
+        all.sort_by_key(|message| message.worker);
         Step {
             elapsed: mine.elapsed,
-            latencies: merge(all.iter().map(|said| &said.latencies)).summary(),
-            parts: all.into_iter().map(|said| said.part).collect(),
+            latencies: merge(all.iter().map(|message| &message.latencies)).summary(),
+            parts: all.into_iter().map(|message| message.part).collect(),
         }
     }))
 }
@@ -135,7 +135,7 @@ struct WorkerMessage {
     latencies: PackedHistogram,
 }
 
-fn said((worker, work, seconds): (usize, Work, f64)) -> WorkerMessage {
+fn message((worker, work, seconds): (usize, Work, f64)) -> WorkerMessage {
     WorkerMessage {
         worker,
         part: WorkerResult {

@@ -170,7 +170,7 @@ impl Run<'_> {
             |place, (listed, data), halt| self.work(test, place, listed, &data, halt),
         )?;
         drop(working_directory);
-        let mine = worked.done.into_iter().next().map(|(_, said, _)| said);
+        let mine = worked.done.into_iter().next().map(|(_, result, _)| result);
         let all = procs.gather(&mine)?;
         let tested = all.map(|all| tested(test, all, worked.elapsed));
         procs.on_rank_0(|| self.end(test, &directories, tested.as_ref()))?;
@@ -305,29 +305,29 @@ fn tested(test: Test, all: Vec<Option<ProcessResult>>, elapsed: f64) -> TestResu
     let took_part = || {
         all.iter()
             .enumerate()
-            .filter_map(|(rank, said)| Some((rank, said.as_ref()?)))
+            .filter_map(|(rank, result)| Some((rank, result.as_ref()?)))
     };
-    let unpacked = took_part().filter_map(|(_, said)| said.unpacked);
+    let unpacked = took_part().filter_map(|(_, result)| result.unpacked);
     TestResult {
         name: test.name().into(),
         elapsed,
-        operations: took_part().map(|(_, said)| said.operations).sum(),
+        operations: took_part().map(|(_, result)| result.operations).sum(),
         members: took_part()
-            .map(|(rank, said)| Member {
+            .map(|(rank, result)| Member {
                 rank,
-                operations: said.operations,
-                seconds: said.seconds,
+                operations: result.operations,
+                seconds: result.seconds,
             })
             .collect(),
         batches: took_part()
-            .flat_map(|(_, said)| said.batches.clone())
+            .flat_map(|(_, result)| result.batches.clone())
             .collect(),
         unpacked: unpacked.reduce(|a, b| Unpacked {
             files: a.files + b.files,
             directories: a.directories + b.directories,
             bytes: a.bytes + b.bytes,
         }),
-        latencies: merge(took_part().map(|(_, said)| &said.latencies)).summary(),
+        latencies: merge(took_part().map(|(_, result)| &result.latencies)).summary(),
     }
 }
 

@@ -133,13 +133,13 @@ impl Run<'_> {
                 done.map_err(|error| named(thread, error))
             },
         )?;
-        let (mine, elapsed) = (said(&mine), mine.elapsed);
+        let (mine, elapsed) = (result(&mine), mine.elapsed);
         let all = procs.gather(&mine)?;
         Ok(all.map(|all| TestResult {
             name: test.name().into(),
             elapsed,
-            latencies: merge(all.iter().map(|said| &said.latencies)).summary(),
-            nodes: all.into_iter().map(|said| said.node).collect(),
+            latencies: merge(all.iter().map(|result| &result.latencies)).summary(),
+            nodes: all.into_iter().map(|result| result.node).collect(),
         }))
     }
 
@@ -189,7 +189,7 @@ impl Run<'_> {
     }
 }
 
-fn said(mine: &StepDone<Done>) -> ProcessResult {
+fn result(mine: &StepDone<Done>) -> ProcessResult {
     let done = || mine.done.iter().map(|(_, done, _)| done);
     let bytes: u64 = done().map(|each| each.bytes).sum();
     let each: Vec<PackedHistogram> = done().map(|each| each.latencies.pack()).collect();

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::frame::{self, Kind};
-use super::local::PLACE;
+use super::local::PROCESS_VARIABLE;
 use crate::error::{HUNG, SuiteError, SuiteResult};
 use crate::{cleanup, signals};
 
@@ -85,7 +85,7 @@ impl Hub {
     fn serve(&mut self) -> SuiteResult<u8> {
         loop {
             while self.processes.iter().any(|each| each.called.is_none()) {
-                self.listen()?;
+                self.wait_for_calls()?;
             }
             let calls: Vec<_> = self
                 .processes
@@ -99,7 +99,7 @@ impl Hub {
     }
 
     /// Waits until a process calls, or is gone.
-    fn listen(&mut self) -> SuiteResult<()> {
+    fn wait_for_calls(&mut self) -> SuiteResult<()> {
         let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
         polled.extend(self.processes.iter().map(|process| {
             // Of those that wait for an answer, only their end is news.
@@ -120,12 +120,12 @@ impl Hub {
             return Err(SuiteError::failed(format!("ended by signal {}", signal[0])));
         }
         for rank in (0..self.processes.len()).filter(|rank| news[rank + 1]) {
-            self.hear(rank)?;
+            self.receive_call(rank)?;
         }
         Ok(())
     }
 
-    fn hear(&mut self, rank: usize) -> SuiteResult<()> {
+    fn receive_call(&mut self, rank: usize) -> SuiteResult<()> {
         let process = &mut self.processes[rank];
         let Ok((kind, bytes)) = frame::receive(&mut process.socket) else {
             return Err(gone(rank, &mut process.child));
@@ -238,7 +238,7 @@ fn start(rank: usize, size: usize) -> io::Result<Process> {
     let (socket, theirs) = UnixStream::pair()?;
     let child = Command::new(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
-        .env(PLACE, format!("{rank}/{size}"))
+        .env(PROCESS_VARIABLE, format!("{rank}/{size}"))
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .spawn()?;
     Ok(Process {

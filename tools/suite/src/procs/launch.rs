@@ -30,7 +30,7 @@ fn mpi_started() -> Option<(usize, usize)> {
 
 /// This process's rank if a starter gave it one: 0 if it is alone. For messages that only one shall print.
 pub fn launch_rank() -> usize {
-    let local = std::env::var(local::PLACE).ok();
+    let local = std::env::var(local::PROCESS_VARIABLE).ok();
     let local = local.and_then(|place| place.split_once('/')?.0.parse().ok());
     local.or(mpi_started().map(|(_, rank)| rank)).unwrap_or(0)
 }
@@ -42,7 +42,7 @@ pub fn launch_rank() -> usize {
 ///
 /// The processes cannot be started, or one of them was lost.
 pub fn begin(np: Option<usize>, otherwise: usize) -> SuiteResult<Launch> {
-    if let Ok(place) = std::env::var(local::PLACE) {
+    if let Ok(place) = std::env::var(local::PROCESS_VARIABLE) {
         clean_up_when_ended();
         return local::join(&place).map(Launch::Process);
     }

@@ -15,7 +15,7 @@ use super::{Procs, Transport};
 use crate::error::{SuiteError, SuiteResult};
 
 /// Which process this is: `RANK/SIZE`.
-pub const PLACE: &str = "GUPFS_SUITE_PROCESS";
+pub const PROCESS_VARIABLE: &str = "GUPFS_SUITE_PROCESS";
 
 struct Local {
     rank: usize,
@@ -30,7 +30,7 @@ pub fn join(place: &str) -> SuiteResult<Procs> {
         .and_then(|(rank, size)| Some((rank.parse().ok()?, size.parse().ok()?)));
     let Some((rank, size)) = parsed else {
         return Err(SuiteError::usage(format!(
-            "{PLACE}={place} is for processes that this program starts itself; unset it"
+            "{PROCESS_VARIABLE}={place} is for processes that this program starts itself; unset it"
         )));
     };
     // If the hub is killed, no other process tells us.

@@ -18,7 +18,7 @@ use crate::error::{SuiteError, SuiteResult};
 const ALARM: Tag = 1;
 
 struct Mpi {
-    platform: SimpleCommunicator,
+    world: SimpleCommunicator,
     /// Whether this process has told the others that it failed.
     told: bool,
     /// How many others it has heard of theirs.
@@ -32,10 +32,10 @@ pub fn join() -> SuiteResult<Procs> {
     let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
         return Err(SuiteError::failed("MPI was initialised already"));
     };
-    let platform = universe.platform();
+    let world = universe.world();
     let universe = Some(universe);
     Ok(Procs::new(Mpi {
-        platform,
+        world,
         told: false,
         heard: 0,
         universe,
@@ -44,7 +44,7 @@ pub fn join() -> SuiteResult<Procs> {
 
 impl Mpi {
     fn hear(&mut self) {
-        let anybody = self.platform.any_process();
+        let anybody = self.world.any_process();
         let (_, _): (u8, Status) = anybody.receive_with_tag(ALARM);
         self.heard += 1;
     }
@@ -52,20 +52,20 @@ impl Mpi {
 
 impl Transport for Mpi {
     fn rank(&self) -> usize {
-        self.platform.rank() as usize
+        self.world.rank() as usize
     }
 
     fn size(&self) -> usize {
-        self.platform.size() as usize
+        self.world.size() as usize
     }
 
     fn barrier(&mut self) -> SuiteResult<()> {
-        self.platform.barrier();
+        self.world.barrier();
         Ok(())
     }
 
     fn broadcast(&mut self, bytes: Vec<u8>) -> SuiteResult<Vec<u8>> {
-        let root = self.platform.process_at_rank(0);
+        let root = self.world.process_at_rank(0);
         let mut length = bytes.len() as u64;
         root.broadcast_into(&mut length);
         let mut bytes = bytes;
@@ -75,7 +75,7 @@ impl Transport for Mpi {
     }
 
     fn gather(&mut self, bytes: Vec<u8>) -> SuiteResult<Option<Vec<Vec<u8>>>> {
-        let root = self.platform.process_at_rank(0);
+        let root = self.world.process_at_rank(0);
         let length = bytes.len() as i32;
         if self.rank() > 0 {
             root.gather_into(&length);
@@ -107,14 +107,14 @@ impl Transport for Mpi {
     fn alarm(&mut self) -> SuiteResult<()> {
         self.told = true;
         for rank in (0..self.size()).filter(|rank| *rank != self.rank()) {
-            let process = self.platform.process_at_rank(rank as i32);
+            let process = self.world.process_at_rank(rank as i32);
             process.send_with_tag(&1u8, ALARM);
         }
         Ok(())
     }
 
     fn alarmed(&mut self) -> SuiteResult<bool> {
-        let anybody = self.platform.any_process();
+        let anybody = self.world.any_process();
         if anybody.immediate_probe_with_tag(ALARM).is_some() {
             self.hear();
         }
@@ -133,7 +133,7 @@ impl Transport for Mpi {
     fn finish(&mut self, _code: u8) -> SuiteResult<()> {
         // MPI may not end before every message is received.
         let mut all = vec![0u8; self.size()];
-        self.platform
+        self.world
             .all_gather_into(&u8::from(self.told), &mut all[..]);
         let told = all.iter().filter(|told| **told > 0).count();
         for _ in self.heard..told - usize::from(self.told) {
