@@ -1,0 +1,221 @@
+//! docs/walks against the code: the functions that the pages name exist, and they run in the order of the page.
+
+#[path = "../running/mod.rs"]
+mod running;
+
+mod cluster;
+mod page;
+mod trace;
+
+use cluster::Cluster;
+use page::{Step, pages, project, references, traced_steps};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+#[test]
+fn walks_lead_through_functions_that_exist() {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let steps = references(&text);
+        assert!(steps.len() > 5, "{} leads nowhere", page.display());
+        for step in steps.iter().filter(|step| !step.exists()) {
+            wrong.push(format!("{}: {step}", page.display()));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "these do not exist:\n{}",
+        wrong.join("\n")
+    );
+}
+
+/// Every page is compared with a trace by one of the tests below.
+#[test]
+fn every_walk_is_traced() {
+    let traced = [
+        "create.md",
+        "fsync.md",
+        "read.md",
+        "recall.md",
+        "unlink.md",
+        "write-over-tcp.md",
+        "write.md",
+    ];
+    let names = pages();
+    let names: Vec<_> = names
+        .iter()
+        .map(|page| page.file_name().unwrap().to_str().unwrap())
+        .collect();
+    assert_eq!(names, traced);
+}
+
+/// The functions of the page ran, in its order. What other pages tell in detail, this one may leave out.
+fn compare(page: &str, taken: &[Step]) {
+    let steps = steps_of(page);
+    let taken: Vec<Step> = taken
+        .iter()
+        .filter(|step| steps.contains(step))
+        .cloned()
+        .collect();
+    compare_with(page, &steps, &taken);
+}
+
+/// The same, and the page names every traced function that ran.
+fn compare_whole(page: &str, taken: &[Step]) {
+    compare_with(page, &steps_of(page), taken);
+}
+
+fn steps_of(page: &str) -> Vec<Step> {
+    let text = std::fs::read_to_string(project().join("docs/walks").join(page)).unwrap();
+    let steps = traced_steps(&text);
+    assert!(
+        steps.len() >= 6,
+        "{page} names only {} traced functions",
+        steps.len()
+    );
+    steps
+}
+
+fn compare_with(page: &str, steps: &[Step], taken: &[Step]) {
+    let lines = |steps: &[Step]| {
+        steps
+            .iter()
+            .map(Step::to_string)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert!(
+        steps == taken,
+        "docs/walks/{page} says:\n{}\n\nthe trace says:\n{}",
+        lines(steps),
+        lines(taken)
+    );
+}
+
+fn create(path: &Path) -> File {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)
+        .unwrap()
+}
+
+/// A file that has objects and, in the process that writes it, the write lease.
+fn written(path: &Path) -> File {
+    let file = create(path);
+    file.write_all_at(&vec![1; 64 << 10], 0).unwrap();
+    file
+}
+
+#[test]
+fn a_write_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let cluster = Cluster::in_one_process();
+    let file = written(&cluster.mounts[0].join("file"));
+    let taken = cluster.traces.during(|| {
+        file.write_all_at(&[2; 8 << 10], 4 << 10).unwrap();
+    });
+    compare_whole("write.md", &taken);
+}
+
+#[test]
+fn a_write_over_tcp_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let cluster = Cluster::over_tcp(1);
+    let file = written(&cluster.mounts[0].join("file"));
+    let taken = cluster.traces.during(|| {
+        file.write_all_at(&[2; 8 << 10], 4 << 10).unwrap();
+    });
+    compare("write-over-tcp.md", &taken);
+}
+
+#[test]
+fn a_read_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let cluster = Cluster::in_one_process();
+    let path = cluster.mounts[0].join("file");
+    drop(written(&path));
+    // Without the kernel's page cache, so that the read reaches the worker.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(0o40000)
+        .open(&path)
+        .unwrap();
+    let mut buffer = [0; 4 << 10];
+    let taken = cluster.traces.during(|| {
+        file.read_exact_at(&mut buffer, 8 << 10).unwrap();
+    });
+    assert_eq!(buffer, [1; 4 << 10]);
+    compare("read.md", &taken);
+}
+
+#[test]
+fn a_create_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let cluster = Cluster::in_one_process();
+    let path = cluster.mounts[0].join("new");
+    // The kernel remembers that the name is free.
+    assert!(!path.exists());
+    let mut file = None;
+    let taken = cluster.traces.during(|| file = Some(create(&path)));
+    compare_whole("create.md", &taken);
+}
+
+#[test]
+fn a_fsync_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let cluster = Cluster::in_one_process();
+    let file = written(&cluster.mounts[0].join("file"));
+    let taken = cluster.traces.during(|| file.sync_all().unwrap());
+    compare("fsync.md", &taken);
+}
+
+#[test]
+fn an_unlink_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let cluster = Cluster::in_one_process();
+    let path = cluster.mounts[0].join("file");
+    drop(written(&path));
+    let taken = cluster
+        .traces
+        .during(|| std::fs::remove_file(&path).unwrap());
+    compare("unlink.md", &taken);
+}
+
+/// A writes; B asks for the size, and then appends; A reads that.
+#[test]
+fn a_recall_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let cluster = Cluster::over_tcp(2);
+    let paths = [0, 1].map(|mount| cluster.mounts[mount].join("file"));
+    let a = written(&paths[0]);
+    let mut b = OpenOptions::new().append(true).open(&paths[1]).unwrap();
+    a.write_all_at(b"more", 64 << 10).unwrap();
+    let mut byte = [0];
+    let taken = cluster.traces.during(|| {
+        assert_eq!(std::fs::metadata(&paths[1]).unwrap().len(), (64 << 10) + 4);
+        b.write_all(b"!").unwrap();
+        a.read_exact_at(&mut byte, (64 << 10) + 4).unwrap();
+    });
+    assert_eq!(byte, *b"!");
+    compare("recall.md", &taken);
+}
