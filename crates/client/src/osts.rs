@@ -45,6 +45,7 @@ impl OstCalls {
 
     /// Calls an OST.
     pub async fn call(&self, ost: OstId, op: DataOp) -> DataReply {
+        tracing::trace!(target: "walk", file = file!(), "call");
         let pending_call =
             (self.pending_calls).begin(CalledServer::Ost(ost), op.name(), op.first_ino());
         let reply = self.call_with_credentials(ost, op).await;

@@ -41,6 +41,7 @@ impl Responder {
     }
 
     pub fn reply(mut self, reply: Reply) {
+        tracing::trace!(target: "walk", file = file!(), "reply");
         self.send(reply);
     }
 

@@ -159,6 +159,7 @@ impl<F: FileSystem> Worker<F> {
 
     /// Handles one message; returns the buffer for the next one.
     fn handle_device_message(self: &Arc<Self>, buffer: Buffer, length: usize) -> Buffer {
+        tracing::trace!(target: "walk", file = file!(), "handle_device_message");
         match self.parse_request(buffer.message(length)) {
             Ok((header, request)) => self
                 .dispatch(header, request, RequestMemory::Device(Some(buffer)))

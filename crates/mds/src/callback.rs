@@ -107,6 +107,7 @@ impl CallbackTable {
         session: SessionId,
         request: &CallbackRequest,
     ) -> Result<CallbackOutcome, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "send_callback");
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();

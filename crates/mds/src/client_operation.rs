@@ -124,6 +124,7 @@ impl ClientOperations {
         applied: &mut AppliedOp,
         seq: &mut Seq,
     ) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "complete");
         // The new size is committed. If an OST keeps the truncate from being done, the requester gets the OST's error: the
         // promise stands, a background task completes it, and until then every use of the file's bytes fails with the same error.
         // A replay of the request comes here without the truncate and must find it.

@@ -46,6 +46,7 @@ impl OperationDriver {
         requester: &Requester<'_>,
         op: &MetaOp,
     ) -> Result<AppliedOp, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "drive");
         let mut scanned = self.driver.begin_scans();
         let mut lease_context = LeaseContext::default();
         let mut rounds = 0;

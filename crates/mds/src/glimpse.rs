@@ -73,6 +73,7 @@ impl LeaseCallbacks {
         ino: InodeId,
         revoke: bool,
     ) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "glimpse_or_revoke");
         if revoke && !lease_context.is_first_in_queue(ino) {
             // The operation then reads the state again: the lease may be free.
             return self.enter_lease_queue(lease_context, origin, ino).await;

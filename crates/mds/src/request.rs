@@ -39,6 +39,7 @@ pub struct RequestHandler {
 
 impl RequestHandler {
     pub async fn handle_request(&self, request: MetaRequest) -> MetaReply {
+        tracing::trace!(target: "walk", file = file!(), "handle_request");
         let _in_flight = self.in_flight.enter();
         let begun = self.clock.boot();
         let mut position = ReplyPosition {
@@ -144,6 +145,7 @@ impl RequestHandler {
         upto: Seq,
         newest: Seq,
     ) -> Result<MetaReplyBody, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "sync");
         if upto > newest {
             return Err(FsError::Malformed(format!(
                 "the request syncs up to change {upto}, but the newest is {newest}"

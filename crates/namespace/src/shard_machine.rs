@@ -43,6 +43,7 @@ impl ShardMachine {
         ctx: &OpContext,
         op: Operation,
     ) -> ApplyResult {
+        tracing::trace!(target: "walk", file = file!(), "apply");
         let mut view = OpView::new(records, ctx, &self.reserved);
         let outcome = match op {
             Operation::Client(op) => apply_client_op(&mut view, ctx, op),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 impl Service<DataRequest, DataReply> for Oss {
     async fn handle(self: Arc<Self>, request: DataRequest) -> DataReply {
+        tracing::trace!(target: "walk", file = file!(), "handle");
         // A fence concerns all targets of this server, whether they have a verdict or not.
         if let DataOp::Fence { session } = request.op {
             self.authorizer().fence(session).await;

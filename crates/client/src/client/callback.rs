@@ -10,6 +10,7 @@ use std::sync::Arc;
 impl Service<CallbackRequest, CallbackReply> for Client {
     /// Runs on its own task: the server may stop waiting for the reply, and a started attribute report must finish.
     async fn handle(self: Arc<Self>, request: CallbackRequest) -> CallbackReply {
+        tracing::trace!(target: "walk", file = file!(), "handle");
         let client = self.clone();
         let handled = self
             .tasks

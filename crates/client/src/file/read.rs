@@ -31,6 +31,7 @@ impl FileIo {
         len: ByteCount,
         options: ReadOptions,
     ) -> Result<Vec<Bytes>, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "read");
         self.mds.check_opened_in(file.session())?;
         let inode = &file.inode;
         let end = offset.saturating_add(len);

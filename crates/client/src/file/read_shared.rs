@@ -17,6 +17,7 @@ impl FileIo {
         offset: FileOffset,
         end: FileOffset,
     ) -> Result<FileBytes, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "read_shared");
         if let Some(read) = self.objects.read_hinted(inode, offset, end).await {
             return Ok(read);
         }

@@ -40,6 +40,7 @@ impl FileSync {
     }
 
     pub async fn fsync(&self, file: &OpenFile, data_only: bool) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "fsync");
         Counters::add(&self.counters.fsyncs, 1);
         self.mds.check_opened_in(file.session())?;
         let synced = self.sync_file(&file.inode, data_only).await;

@@ -36,6 +36,7 @@ impl FileIo {
         data: Bytes,
         options: WriteOptions,
     ) -> Result<WriteDone, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "write");
         if !file.access().contains(AccessMode::WRITE) {
             return Err(FsError::Denied);
         }
@@ -106,6 +107,7 @@ impl FileIo {
         at: WritePosition,
         mut data: Bytes,
     ) -> Result<WriteDone, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "write_objects");
         let (offset, end) = {
             let state = inode.state();
             // Where other clients write too, the file's end is known only under the lease.
@@ -131,6 +133,7 @@ impl FileIo {
         progress: WriteProgress,
         moves_end: bool,
     ) -> Result<WriteDone, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "finish_write");
         if progress.written > ByteCount(0) {
             let end = offset + progress.written;
             inode.state().data_changed(end, self.clock.now());
@@ -155,6 +158,7 @@ async fn lock_for_write(
     at: WritePosition,
     len: ByteCount,
 ) -> (WriteLockRange, RangeLockGuard<'_>) {
+    tracing::trace!(target: "walk", file = file!(), "lock_for_write");
     loop {
         let range = inode.state().write_lock_range(at, len);
         let held = inode.range_locks.exclusive(range.from..range.to).await;

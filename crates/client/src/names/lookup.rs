@@ -30,6 +30,7 @@ impl Namespace {
 
     /// stat(2).
     pub async fn getattr(&self, caller: &Caller, ino: InodeId) -> Result<Attr, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "getattr");
         loop {
             let attr_version = self.inodes.attr_version();
             let reply = self.mds.call(caller, MetaOp::GetAttr { ino }).await?;

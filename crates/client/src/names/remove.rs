@@ -12,6 +12,7 @@ impl Namespace {
         dir: InodeId,
         name: &Name,
     ) -> Result<RemovedName, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "unlink");
         let op = MetaOp::Unlink {
             dir,
             name: name.clone(),

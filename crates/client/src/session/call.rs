@@ -12,6 +12,7 @@ use gupfs_proto::{Caller, FsError, OwnerEpoch, SessionId, wire};
 impl MdsSession {
     /// Sends an operation, and returns its reply.
     pub async fn call(&self, caller: &Caller, op: MetaOp) -> Result<MetaReplyBody, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "call");
         if op.operation().session == SessionScope::Any {
             self.current.wait_until_open().await?;
         } else if self.current.is_lost() {

@@ -50,6 +50,7 @@ impl<F: FileSystem> Worker<F> {
         request: Request,
         mut memory: RequestMemory,
     ) -> Option<Buffer> {
+        tracing::trace!(target: "walk", file = file!(), "dispatch");
         let Request { groups, operation } = request;
         let unique = header.unique;
         let order = RequestOrder::of(&header, &operation);

@@ -32,6 +32,7 @@ impl LeaseQueues {
 
     /// Joins the queue for this file.
     pub fn enqueue(&self, ino: InodeId, session: SessionId) -> QueueTicket<'_> {
+        tracing::trace!(target: "walk", file = file!(), "enqueue");
         let granted = Arc::<Notify>::default();
         let mut queues = self.0.lock();
         let queue = queues.entry(ino).or_default();

@@ -8,6 +8,7 @@ use gupfs_proto::meta::WritePosition;
 use std::sync::atomic::Ordering;
 
 pub async fn read(fs: &GupfsFileSystem, _: Call, op: op::Read) -> OpResult<ReplyData> {
+    tracing::trace!(target: "walk", file = file!(), "read");
     let file = fs.client.file(op.fh.0)?;
     // fcntl(2) can change it after open.
     let options = ReadOptions {
@@ -25,6 +26,7 @@ pub async fn read(fs: &GupfsFileSystem, _: Call, op: op::Read) -> OpResult<Reply
 }
 
 pub async fn write(fs: &GupfsFileSystem, _: Call, op: op::Write) -> OpResult<u32> {
+    tracing::trace!(target: "walk", file = file!(), "write");
     let set = |flag: i32| op.open_flags & flag as u32 == flag as u32;
     // Pages dirtied through a mapping are written at their offset, even if the descriptor has O_APPEND.
     let append = set(libc::O_APPEND) && !op.flags.contains(WriteFlags::CACHE);
@@ -61,6 +63,7 @@ pub async fn write(fs: &GupfsFileSystem, _: Call, op: op::Write) -> OpResult<u32
 }
 
 pub async fn fsync(fs: &GupfsFileSystem, _: Call, op: op::Fsync) -> OpResult<()> {
+    tracing::trace!(target: "walk", file = file!(), "fsync");
     let file = fs.client.file(op.fh.0)?;
     fs.client
         .fsync(&file, op.flags.contains(FsyncFlags::DATASYNC))

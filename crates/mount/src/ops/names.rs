@@ -102,6 +102,7 @@ pub async fn mkdir(fs: &GupfsFileSystem, call: Call, op: op::Mkdir) -> OpResult<
 }
 
 pub async fn unlink(fs: &GupfsFileSystem, call: Call, op: op::Unlink) -> OpResult<()> {
+    tracing::trace!(target: "walk", file = file!(), "unlink");
     let name = Name::new(&op.name)?;
     as_caller(fs, &call, async |caller| {
         fs.client.unlink(&caller, inode(call.node), &name).await

@@ -32,6 +32,7 @@ pub async fn open(fs: &GupfsFileSystem, call: Call, op: op::Open) -> OpResult<Op
 }
 
 pub async fn create(fs: &GupfsFileSystem, call: Call, op: op::Create) -> OpResult<CreateReply> {
+    tracing::trace!(target: "walk", file = file!(), "create");
     let name = Name::new(&op.name)?;
     let exclusive = op.flags & libc::O_EXCL as u32 != 0;
     let make = CreateMode {

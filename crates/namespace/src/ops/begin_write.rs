@@ -30,6 +30,7 @@ pub(crate) fn begin_write(
     ino: InodeId,
     kill_privileges: bool,
 ) -> OpResult<MetaReplyBody> {
+    tracing::trace!(target: "walk", file = file!(), "begin_write");
     let inode = view.inode(ino)?;
     let file = inode.file()?;
     orphan::check_orphan_user(view, session, &inode, false)?;

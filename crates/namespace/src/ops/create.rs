@@ -18,6 +18,7 @@ pub(crate) fn create(
     exclusive: bool,
     open_mode: OpenMode,
 ) -> OpResult<MetaReplyBody> {
+    tracing::trace!(target: "walk", file = file!(), "create");
     let dentry = dentry::lookup(view, requester.caller, dir, name)?;
     if let Some(entry) = dentry.entry {
         return match entry.kind {

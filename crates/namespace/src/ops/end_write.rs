@@ -18,6 +18,7 @@ pub(crate) fn end_write(
     report: &AttrReport,
     keep_lease: bool,
 ) -> OpResult<MetaReplyBody> {
+    tracing::trace!(target: "walk", file = file!(), "end_write");
     let lease = RecordKey::write_lease(ino, session);
     let inode = view.inode(ino)?;
     let file = inode.file()?;

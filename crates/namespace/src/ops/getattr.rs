@@ -11,6 +11,7 @@ pub(crate) fn getattr(
     session: &RequestingSession,
     ino: InodeId,
 ) -> OpResult<MetaReplyBody> {
+    tracing::trace!(target: "walk", file = file!(), "getattr");
     let inode = view.inode(ino)?;
     write_lease::require_attr_report(view, session, &inode)?;
     Ok(MetaReplyBody::Attr(inode.attr()))

@@ -15,6 +15,7 @@ pub(crate) fn unlink(
     dir: InodeId,
     name: &Name,
 ) -> OpResult<MetaReplyBody> {
+    tracing::trace!(target: "walk", file = file!(), "unlink");
     let dentry = dentry::lookup(view, caller, dir, name)?;
     let victim = dentry::target_inode(view, dentry.entry()?)?;
     let parent = view.inode(dir)?;

@@ -17,6 +17,7 @@ pub(crate) fn require_attr_report(
     session: &RequestingSession,
     inode: &Inode,
 ) -> OpResult<()> {
+    tracing::trace!(target: "walk", file = file!(), "require_attr_report");
     // A replayed operation got its reply, with the holder's report, in its original execution.
     let is_reported = session.is_replay || session.callbacks.has_report(inode.ino);
     if is_reported || !is_leased_by_other(view, session, inode)? {

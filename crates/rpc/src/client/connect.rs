@@ -228,6 +228,7 @@ async fn read_frames(
 }
 
 fn handle_reply(shared: &Shared, frame: Frame) {
+    tracing::trace!(target: "walk", file = file!(), "handle_reply");
     if frame.head.flags.contains(Flags::BUSY) {
         let mut hint = [0; 4];
         let have = frame.body.len().min(4);

@@ -246,6 +246,7 @@ impl<Q: Message, A: ReplyMessage> Transport<Q, A> for ClientConnection {
 
 impl Shared {
     fn start_request<Q: Message>(self: Arc<Self>, request: Q) -> Result<ReplyWaiter, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "start_request");
         let options = &self.options;
         let deadline = options
             .request_timeout

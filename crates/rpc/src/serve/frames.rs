@@ -119,6 +119,7 @@ fn start_request(
     handler: Arc<dyn ErasedHandler>,
     announced: AnnouncedBytes,
 ) -> Result<(), DisconnectReason> {
+    tracing::trace!(target: "walk", file = file!(), "start_request");
     let can_queue_reply = peer.framed.queued_bytes() <= QUEUED_REPLIES_MAX;
     let running = peer
         .loads
@@ -163,6 +164,7 @@ async fn complete_request(
     id: u64,
     running: RequestGuard,
 ) {
+    tracing::trace!(target: "walk", file = file!(), "complete_request");
     let reply = reply_future.await;
     if let Err(error) = send(&framed, kind, Flags::REPLY, id, reply) {
         // The reply to a resent request would be too long again, so the peer gets an error.

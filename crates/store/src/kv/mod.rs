@@ -197,6 +197,7 @@ impl Kv {
     /// # Errors
     /// If the batch is larger than the log's largest record. Log and memory are unchanged then, and the store goes on.
     pub fn stage(&self, shard: u16, batch: KvBatch) -> Result<Seq, BatchTooLarge> {
+        tracing::trace!(target: "walk", file = file!(), "stage");
         let (bytes, most) = (
             batch_codec::encoded_len(&batch),
             self.shared.options.log.record_max(),

@@ -35,6 +35,7 @@ struct GroupWrite<'a> {
 impl Shared {
     /// Returns when the batch is written to the log file.
     pub async fn commit(&self, seq: Seq) -> Result<(), LogError> {
+        tracing::trace!(target: "walk", file = file!(), "commit");
         loop {
             if self.committed() >= seq {
                 return Ok(());

@@ -55,6 +55,7 @@ impl Objects {
         existing: ObjectExistence,
         checked: ChecksumCheck,
     ) -> Result<ObjectData, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "read");
         let access = self.readable()?;
         let _operation = access.counters.enter(&access.counters.reads);
         if len > PAYLOAD_MAX.get() {

@@ -51,6 +51,7 @@ impl ObjectSyncer {
 
     /// Syncs data and names concurrently: the journal of the file system commits them together.
     pub async fn sync_objects(&self, objects: Vec<Arc<Object>>) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "sync_objects");
         let dirs: BTreeSet<String> = objects.iter().map(|object| dir_path(object.id)).collect();
         let data: Vec<_> = objects
             .iter()

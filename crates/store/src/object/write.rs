@@ -39,6 +39,7 @@ impl Objects {
     /// `PAYLOAD_MAX` or with other checksums than those of the written blocks, `ObjectDamaged` if the object is lost or
     /// a block at an end of the range does not match its checksum; `TargetDown` if the target is closed or not adopted.
     pub async fn write(&self, write: WriteRequest<'_>) -> Result<ObjectStat, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "write");
         let access = self.writable()?;
         let _operation = access.counters.enter(&access.counters.writes);
         let len = write.data.len() as u64;

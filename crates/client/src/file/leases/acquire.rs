@@ -39,6 +39,7 @@ impl FileLeases {
         at: WritePosition,
         data: &Bytes,
     ) -> Result<Option<PiggybackedWrite>, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "acquire_for_write");
         let is_leased = || {
             let state = inode.state();
             state.is_ready() && !state.must_kill_privileges(kill_privileges)

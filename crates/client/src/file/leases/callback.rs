@@ -6,6 +6,7 @@ use gupfs_proto::{FsError, InodeId};
 impl FileLeases {
     /// Glimpse: when this returns, the server knows this client's writes so far.
     pub async fn answer_glimpse(&self, ino: InodeId) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "answer_glimpse");
         let Some(inode) = self.inodes.find(ino) else {
             return Ok(());
         };
@@ -23,6 +24,7 @@ impl FileLeases {
 
     /// Revoke: when this returns, the server has this client's last report, and may grant the lease to another client.
     pub async fn answer_revoke(&self, ino: InodeId) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "answer_revoke");
         let Some(inode) = self.inodes.find(ino) else {
             return Ok(());
         };

@@ -9,6 +9,7 @@ use gupfs_proto::{Caller, FsError};
 impl FileLeases {
     /// Reports unreported changes and keeps the write lease. The caller has locked `reporting`.
     pub async fn report_attrs(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "report_attrs");
         let due = {
             let state = inode.state();
             state.owes_report()
@@ -22,6 +23,7 @@ impl FileLeases {
     /// Releases the write lease: from here on the server's state is authoritative. The caller has locked the whole file and
     /// `reporting`.
     pub async fn release_write_lease(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "release_write_lease");
         if inode.state().has_write_lease() {
             self.end_write(inode, false).await?;
         }

@@ -119,6 +119,7 @@ impl ObjectIo {
 
     /// The object's bytes of a chunk: fewer where the object ends, none if it does not exist.
     async fn read_chunk(&self, inode: &ActiveInode, chunk: &StripeChunk) -> Result<Bytes, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "read_chunk");
         if chunk.presence == Presence::Never {
             return Ok(Bytes::new());
         }

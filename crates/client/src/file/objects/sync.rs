@@ -38,6 +38,7 @@ impl Drop for ClosedObjectsBeingSynced<'_> {
 impl ObjectIo {
     /// Syncs the unsynced objects of an inode, and of its former opens.
     pub async fn sync(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "sync");
         // A concurrent sync waits for this one: the objects that this one has taken are part of that sync, too.
         let _syncing = inode.syncing.lock().await;
         let mut taken = ObjectsBeingSynced {

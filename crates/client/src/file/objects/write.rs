@@ -48,6 +48,7 @@ impl ObjectIo {
         data: &Bytes,
         owner: ObjectOwner,
     ) -> Result<(data::ObjectStat, WriteVerifier), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "write_chunk");
         let bytes =
             data.slice(chunk.buffer_offset as usize..(chunk.buffer_offset + chunk.len) as usize);
         let op = data::DataOp::Write {

@@ -20,6 +20,7 @@ impl Opens {
         mode: OpenMode,
         flags: OpenFileFlags,
     ) -> Result<OpenedFile, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "create");
         let attr_version = self.inodes.attr_version();
         let _pending_open = self.begin_open(None);
         let request_mode = self.create_options(mode);
