@@ -1,4 +1,4 @@
-//! What a running gupfs does about bytes that are not there any more: an error that names them, never zeros.
+//! Reads of lost data: an error that names the object, never zeros.
 
 mod running;
 

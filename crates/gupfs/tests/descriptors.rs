@@ -1,4 +1,4 @@
-//! With few descriptors: what is open is shared among the stores, and too few are refused.
+//! Low limits of open files: the process divides the descriptors among its stores, and refuses too low a limit.
 
 mod running;
 

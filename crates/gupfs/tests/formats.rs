@@ -1,4 +1,4 @@
-//! Stores as former versions left them (docs/formats/images) are opened, with all that was in them.
+//! Stores of previous versions (docs/formats/images) open with all their data.
 //!
 //! An image is an archive of a store whose process was killed, and a list of what is in it. A new version of a format gets an
 //! image of its own, made by the program that writes it; the old ones stay:

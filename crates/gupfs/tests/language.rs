@@ -1,4 +1,4 @@
-//! The project's terms are a test: docs/glossary.md against the code, and public type names against each other.
+//! Compares docs/glossary.md with the code, and public type names with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

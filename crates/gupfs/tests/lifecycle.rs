@@ -1,4 +1,4 @@
-//! A store from its making to its end: started, used, stopped, killed, started again, looked at.
+//! The life of a store: initialised, started, used, stopped, killed, restarted, monitored.
 
 #![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
 

@@ -1,4 +1,4 @@
-//! What the process needs is bounded: by caches of named sizes, and by what the kernel knows of inodes.
+//! The memory of the process is bounded by the sizes of its caches and the number of inodes that the kernel knows.
 
 mod running;
 

@@ -1,4 +1,4 @@
-//! What `gupfs up` refuses, with what words, and that it changes nothing then.
+//! What `gupfs up` refuses, its messages, and that it changes nothing.
 
 mod running;
 

@@ -1,4 +1,4 @@
-//! The directions between rooms are a test: docs/rooms.toml against the code.
+//! Compares the dependencies between crates and between modules with docs/rooms.toml.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

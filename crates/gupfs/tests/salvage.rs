@@ -1,5 +1,5 @@
-//! `gupfs check --salvage`, and a start with `--accept-loss`: of a damaged metadata store everything is kept that can be, what is kept
-//! is true, and what is lost is told.
+//! `gupfs check --salvage`, and a start with `--accept-loss`: they keep all readable records of a damaged metadata store unchanged,
+//! and report the losses.
 //!
 //! `GUPFS_FLIPS`: bits that are flipped, instead of the few of a short run.
 

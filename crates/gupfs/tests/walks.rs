@@ -1,4 +1,4 @@
-//! docs/walks against the code: every `file::function` named there exists.
+//! Compares docs/walks with the code: every `file::function` in them exists.
 
 use std::path::{Path, PathBuf};
 

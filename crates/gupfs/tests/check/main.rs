@@ -1,4 +1,4 @@
-//! `gupfs check`: each kind of damage is planted, found, and repaired where nothing is lost by it.
+//! `gupfs check` finds each kind of planted damage, and repairs those whose repair loses nothing.
 
 mod plant;
 #[path = "../running/mod.rs"]

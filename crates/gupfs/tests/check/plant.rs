@@ -1,4 +1,4 @@
-//! A stopped store, opened to damage it.
+//! Opens a stopped store to damage it.
 
 use crate::running::TestStore;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Random system calls on a real mount and on an honest model beside it; whatever differs is shrunk until it reads like a
+//! Random system calls on a real mount and on a simple model; a difference is shrunk until it reads like a
 //! shell session.
 
 // A test of the real program on the real clock.

@@ -1,4 +1,4 @@
-//! The model: what POSIX says, with maps and byte vectors, for root.
+//! The model: the POSIX semantics for root, with maps and byte vectors.
 
 use crate::op::{How, Op, Path, SLOTS};
 use std::collections::BTreeMap;

@@ -74,7 +74,7 @@ impl Drop for Program {
     }
 }
 
-/// The way in which requests come to the mounts of this run: the tests run once for each.
+/// The transport of the mounts of this run; `make test` runs these tests with each.
 fn transport() -> String {
     std::env::var("GUPFS_TEST_TRANSPORT").unwrap_or("device".into())
 }

@@ -1,4 +1,4 @@
-//! The same operations as system calls.
+//! The operations as system calls.
 
 use crate::model::{NOWHERE, Outcome, Seen};
 use crate::op::{How, Op, Path, SLOTS};

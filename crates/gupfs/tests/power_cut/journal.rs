@@ -1,4 +1,4 @@
-//! What each writer did, and which states of its files a power cut may leave.
+//! The steps of each writer, and the states of its files that a power loss may leave.
 //!
 //! A writer has few files and takes one step at a time: change one file, fsync, acknowledge. Step n + 1 begins only when step n
 //! is acknowledged. So after a cut every file is as after the last acknowledged step, but for the one file of the step under

@@ -1,4 +1,4 @@
-//! Writers under a living mount: create, overwrite, append, rename over, truncate, remove, each followed by fsync.
+//! Writers on a running mount: create, overwrite, append, rename over, truncate, remove, each followed by fsync.
 
 use crate::journal::{BLOCK, FileState, Files, Journals, pattern};
 use std::fs::{File, OpenOptions};

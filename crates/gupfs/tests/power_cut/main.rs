@@ -1,4 +1,4 @@
-//! Power cuts on the real program: what an fsync acknowledged is there after every one of them.
+//! Power losses of the real program: what fsync acknowledged survives every one of them.
 //!
 //! kill -9 keeps the page cache, so it can never show a missing fsync. Here the store lies on ext4 in an image file, and the
 //! image lies on XFS, where a reflink copy takes the image as it is at one moment: what ext4 had not been told to write is not

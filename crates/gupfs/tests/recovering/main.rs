@@ -1,5 +1,5 @@
-//! docs/operate.md, "Recovering", word by word: a real cluster is brought into each loss that the chapter names, its commands are
-//! typed as they stand there, and what it promises is looked for.
+//! docs/operate.md, "Recovering": the test causes each loss of the chapter in a real cluster, executes its commands exactly as
+//! printed, and checks its promises.
 //!
 //! A loss of the chapter without a test here fails, and so does a test without a loss.
 

@@ -1,4 +1,4 @@
-//! A site with a cluster as docs/operate.md sets it up, so that its commands can be typed as they stand: the same paths, names of
+//! A site with a cluster as in docs/operate.md, so that its commands can be executed exactly as printed: the same paths, names of
 //! hosts, units and configurations.
 //!
 //! All its hosts are one: mounts and a network that only the test's thread sees, and what it starts. `/etc`, `/srv`, `/mnt`, `/run`,
