@@ -82,7 +82,7 @@ fn every_identifier_of_the_glossary_exists() {
 /// Programs and tests of their own, which no other crate builds upon.
 const PROGRAMS: &[&str] = &["bench", "conform", "sim", "suite", "verify"];
 
-/// Two crates may give a public type the same name only where nobody can take one for the other, for the reason given here.
+/// Public types of two crates with the same name; each has the reason why they cannot be confused.
 const SHARED_NAMES: &[(&str, &str)] = &[
     ("Client", "gupfs: the subcommand of that name"),
     (

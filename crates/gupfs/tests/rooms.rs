@@ -144,7 +144,7 @@ fn used_modules(src: &Path, module: &str) -> BTreeSet<String> {
         .iter()
         .filter_map(|file| std::fs::read_to_string(file).ok())
     {
-        // Tests of a module may use what they like.
+        // Tests of a module may use any module.
         let code = text
             .split("#[cfg(test)]\nmod tests")
             .next()

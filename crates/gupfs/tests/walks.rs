@@ -6,7 +6,7 @@ fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What stands between backticks and reads `crates/….rs::name`.
+/// The `crates/….rs::name` between backticks.
 fn references(page: &str) -> Vec<(&str, &str)> {
     page.split('`')
         .skip(1)

@@ -49,7 +49,7 @@ impl Program {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        // Nobody reads what it logs from here on; a full pipe must not stop it.
+        // Nothing reads its log from now on; a full pipe must not block it.
         if let Some(mut errors) = program.child.stderr.take() {
             std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
         }

@@ -185,7 +185,7 @@ impl UpProcess {
         }
     }
 
-    /// kill -9, and wait until the process is gone. The mount is left as it is then.
+    /// Sends SIGKILL, and waits until the process has ended. The mount stays.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -276,7 +276,7 @@ impl TestStore {
     }
 }
 
-/// What a process takes of memory, in bytes.
+/// Memory of a process, in bytes.
 pub fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
