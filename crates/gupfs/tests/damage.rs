@@ -1,4 +1,4 @@
-//! What a running gupfs does about bytes that are not there any more: an error that names them, never zeros.
+//! Reads of lost data: an error that names the object, never zeros.
 
 mod running;
 
@@ -30,7 +30,7 @@ fn data_files(test_store: &TestStore) -> Vec<PathBuf> {
     found
 }
 
-/// Fresh memory: what the kernel has cached of a file would hide the loss of its object.
+/// Drops the page cache, which would hide the loss of an object.
 fn restart(test_store: &TestStore, running: UpProcess) -> UpProcess {
     assert_eq!(running.stop(), 0);
     test_store.up()
@@ -68,7 +68,7 @@ fn a_deleted_object_is_an_error_named_in_status_and_never_zeros() {
     let name = object.file_name().unwrap().to_str().unwrap();
     let shown = status(&test_store).to_string();
     assert!(shown.contains(name), "{name} is not in {shown}");
-    // What can be removed is removed.
+    // Files with lost objects can be removed.
     fs::remove_file(&lost).unwrap();
     assert_eq!(running.stop(), 0);
 }

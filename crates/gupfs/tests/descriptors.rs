@@ -1,4 +1,4 @@
-//! With few descriptors: what is open is shared among the stores, and too few are refused.
+//! Low limits of open files: the process divides the descriptors among its stores, and refuses too low a limit.
 
 mod running;
 
@@ -46,7 +46,7 @@ fn more_files_than_descriptors_are_written_read_and_checked() {
         assert_eq!(fs::read(name(n)).unwrap(), content(n), "{n}");
     }
     assert!(most > 100 && most < FEW as usize, "{most} are open");
-    // What a crash leaves is all unsettled, as far as anybody knows.
+    // After a crash all regions count as dirty.
     running.kill();
     running::wait_until_unmounted(&test_store.mnt());
     let mut check = command_with_files(FEW);
@@ -73,7 +73,7 @@ fn too_few_descriptors_are_refused_with_the_number_needed() {
         "{printed}"
     );
     assert!(printed.contains("ulimit -n"), "{printed}");
-    // The doctor says so too, of a store as it would be made.
+    // `gupfs doctor` reports the same for a new store.
     let doctor = command_with_files(300).arg("doctor").output().unwrap();
     let printed = String::from_utf8_lossy(&doctor.stdout).into_owned();
     assert_eq!(doctor.status.code(), Some(1), "{printed}");

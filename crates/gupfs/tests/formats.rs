@@ -1,7 +1,7 @@
-//! Stores as former versions left them (docs/formats/images) are opened, with all that was in them.
+//! Stores of previous versions (docs/formats/images) open with all their data.
 //!
-//! An image is an archive of a store whose process was killed, and a list of what is in it. A new version of a format gets an
-//! image of its own, made by the program that writes it; the old ones stay:
+//! An image is an archive of a store whose process was killed, and a list of what is in it. For a new version of a format, the
+//! program that writes it makes a new image; the old ones stay:
 //!
 //! ```sh
 //! GUPFS_MAKE_IMAGE=store-2 cargo test -p gupfs --test formats
@@ -45,7 +45,7 @@ fn bytes(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(next).collect()
 }
 
-/// One of each kind of thing that a store keeps in a way of its own.
+/// One of each kind of object that a store represents differently.
 fn fill(mount: &Path) {
     let at = |name: &str| mount.join(name);
     fs::write(at("empty"), "").unwrap();
@@ -90,7 +90,7 @@ fn fill(mount: &Path) {
     cut.set_len(7_000).unwrap();
 }
 
-/// What is there, a line for each name, without what differs from one mount to another.
+/// A line for each name in a mount, without values that differ between mounts.
 fn listing(mount: &Path) -> String {
     let mut lines = Vec::new();
     let mut dirs = vec![mount.to_path_buf()];
@@ -139,7 +139,7 @@ fn line(mount: &Path, path: &Path) -> String {
     line + "\n"
 }
 
-/// Only when asked for: an image of what this program writes.
+/// Makes an image of a store of this version, if GUPFS_MAKE_IMAGE names one.
 #[test]
 fn an_image_is_made_if_its_name_is_given() {
     let Ok(name) = std::env::var("GUPFS_MAKE_IMAGE") else {
@@ -148,7 +148,7 @@ fn an_image_is_made_if_its_name_is_given() {
     let test_store = TestStore::new();
     let running = test_store.up();
     fill(&running.mount);
-    // The next start finds the log of it all, and not only what was tidied up.
+    // The next start finds the complete log, not only the end of the purge.
     let list = listing(&running.mount);
     let path = running.mount.join("removed while it was open");
     let mut orphan = File::create_new(&path).unwrap();

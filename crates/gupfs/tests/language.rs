@@ -1,4 +1,4 @@
-//! The project's terms are a test: docs/glossary.md against the code, and public type names against each other.
+//! Compares docs/glossary.md with the code, and public type names with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ fn every_identifier_of_the_glossary_exists() {
 /// Programs and tests of their own, which no other crate builds upon.
 const PROGRAMS: &[&str] = &["bench", "conform", "sim", "suite", "verify"];
 
-/// Two crates may give a public type the same name only where nobody can take one for the other, for the reason given here.
+/// Public types of two crates with the same name; each has the reason why they cannot be confused.
 const SHARED_NAMES: &[(&str, &str)] = &[
     ("Client", "gupfs: the subcommand of that name"),
     (

@@ -1,4 +1,4 @@
-//! A store from its making to its end: started, used, stopped, killed, started again, looked at.
+//! The life of a store: initialised, started, used, stopped, killed, restarted, monitored.
 
 #![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
 
@@ -81,7 +81,7 @@ fn after_kill_9_everything_answered_is_there_and_the_mount_point_is_free() {
     let held = fs::File::create(file(50)).unwrap();
     running.kill();
     drop(held);
-    // The dead mount may still be there: the start takes it away.
+    // The dead mount may still exist: the start removes it.
     let running = test_store.up();
     for n in 0..50 {
         assert!(
@@ -101,20 +101,20 @@ fn a_dead_mount_is_taken_away_at_the_next_start() {
     }
     let test_store = TestStore::new();
     let running = test_store.up();
-    // The guardian dies too: nobody else takes the mount away.
+    // The mount watchdog dies, too: then nothing else removes the mount.
     let children = format!("/proc/{0}/task/{0}/children", running.pid());
-    let guardian: i32 = fs::read_to_string(children)
+    let watchdog: i32 = fs::read_to_string(children)
         .unwrap()
         .trim()
         .parse()
         .unwrap();
-    let guardian = rustix::process::Pid::from_raw(guardian).unwrap();
-    rustix::process::kill_process(guardian, Signal::KILL).unwrap();
+    let watchdog = rustix::process::Pid::from_raw(watchdog).unwrap();
+    rustix::process::kill_process(watchdog, Signal::KILL).unwrap();
     let mut child = running;
     child.child.kill().unwrap();
     child.child.wait().unwrap();
     assert!(is_mounted(&test_store.mnt()), "somebody else took it away");
-    // While the kernel takes a ring down, who asks is told either of the two others.
+    // While the kernel removes a ring, calls may fail with either of the other two.
     let begun = Instant::now();
     loop {
         let errno = fs::read_dir(test_store.mnt()).unwrap_err().raw_os_error();
@@ -131,7 +131,7 @@ fn a_dead_mount_is_taken_away_at_the_next_start() {
 }
 
 #[test]
-fn the_guardian_takes_away_the_mount_of_a_killed_process() {
+fn the_mount_watchdog_removes_the_mount_of_a_killed_process() {
     if !can_mount() {
         return;
     }
@@ -139,12 +139,12 @@ fn the_guardian_takes_away_the_mount_of_a_killed_process() {
     let mut running = test_store.up();
     running.child.kill().unwrap();
     running.child.wait().unwrap();
-    // Nobody else here would: dropping `running` does so, later.
+    // Only the watchdog can have done it: dropping `running` does it later.
     let start = std::time::Instant::now();
     while is_mounted(&test_store.mnt()) {
         assert!(
             start.elapsed() < running::TIMEOUT,
-            "the guardian does not unmount"
+            "the mount watchdog does not unmount"
         );
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
@@ -379,7 +379,7 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
     assert_eq!(running.stop(), 0);
 }
 
-/// The limit is the host's: it is less for a moment, and then what it was or what a mount made of it.
+/// The limit is global: the test lowers it for a moment, then restores it or the value of the mount.
 #[test]
 fn who_may_raises_what_one_request_carries() {
     let knob = "/proc/sys/fs/fuse/max_pages_limit";
@@ -459,7 +459,7 @@ fn http_get(address: &str, path: &str) -> String {
     body.to_string()
 }
 
-/// What Prometheus insists on: one TYPE a family, before its samples; samples of a family together; numbers.
+/// Checks the rules of Prometheus: one TYPE for each family, before its samples; samples of a family together; valid numbers.
 fn check_exposition(page: &str) {
     let mut families: Vec<String> = Vec::new();
     for line in page.lines() {

@@ -1,4 +1,4 @@
-//! What the process needs is bounded: by caches of named sizes, and by what the kernel knows of inodes.
+//! The memory of the process is bounded by the sizes of its caches and the number of inodes that the kernel knows.
 
 mod running;
 
@@ -20,8 +20,8 @@ fn after_listing_many_files_the_process_needs_what_its_bounds_say() {
     if !can_mount() {
         return;
     }
-    // Records in memory: of the metadata index its blocks and what is not yet a table (one is filled while another is
-    // written), then ours.
+    // Records in memory: blocks and memtables of the metadata index (one is filled while another is written), then the
+    // caches of the store.
     let records = index::CACHE_BYTES
         + 2 * index::MEMTABLE_BYTES
         + (kv::CACHE_BYTES + kv::OVERLAY_BYTES) as u64;

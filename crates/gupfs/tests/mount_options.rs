@@ -1,4 +1,4 @@
-//! Options of a mount: access times as mount(8) names them, and mounts through which nothing changes.
+//! Mount options: access times, and read-only mounts.
 
 mod running;
 

@@ -1,4 +1,4 @@
-//! What `gupfs up` refuses, with what words, and that it changes nothing then.
+//! What `gupfs up` refuses, its messages, and that it changes nothing.
 
 mod running;
 
@@ -8,7 +8,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Words for a wrong store, wherever it lies; nothing in it may have changed.
+/// Checks the refusal of a wrong store, and that nothing in it has changed.
 fn check_refusal(test_store: &TestStore, more: &[&str], expected: Expect) {
     let before = test_store.listing();
     expected.assert_eq(&test_store.refusal(more));
@@ -214,7 +214,7 @@ fn a_wrong_configuration_is_refused_with_its_line() {
     .assert_eq(&refused(&output, &test_store.dir()));
 }
 
-/// A small file system of its own at DIR/store.
+/// Mounts a small file system at DIR/store.
 struct SmallDisk<'a>(&'a Path);
 
 impl SmallDisk<'_> {

@@ -1,5 +1,5 @@
-//! `gupfs check --salvage`, and a start with `--accept-loss`: of a damaged metadata store everything is kept that can be, what is kept
-//! is true, and what is lost is told.
+//! `gupfs check --salvage`, and a start with `--accept-loss`: they keep all readable records of a damaged metadata store unchanged,
+//! and report the losses.
 //!
 //! `GUPFS_FLIPS`: bits that are flipped, instead of the few of a short run.
 
@@ -19,7 +19,7 @@ use std::time::Instant;
 
 const MIB: usize = 1 << 20;
 
-/// What the files of a store may say, at any time of its life: names below the mount, and what each file ever held.
+/// The permitted contents of a store: names below the mount, and every content that each file ever had.
 #[derive(Default)]
 struct History {
     names: BTreeSet<PathBuf>,
@@ -39,7 +39,7 @@ impl Store {
         let test_store = TestStore::new();
         let running = test_store.up();
         let mut history = History::default();
-        // Of the metadata alone an earlier state is put back: objects of new files that were removed since may still be there.
+        // Only the metadata is restored to an earlier state: objects of new files that were removed since may still exist.
         history.bytes.insert(new_bytes());
         let at = |name: &str| test_store.mnt().join(name);
         for n in 0..6 {
@@ -105,7 +105,7 @@ impl Store {
         copy(&self.original(), &self.mds());
     }
 
-    /// Exit code, JSON and what was said on standard error.
+    /// Exit code, JSON and standard error.
     fn check(&self, more: &[&str]) -> (i32, serde_json::Value, String) {
         let store = self.test_store.store();
         let mut args = vec!["check", store.to_str().unwrap(), "--json"];
@@ -126,9 +126,9 @@ impl Store {
         (code, json)
     }
 
-    /// Everything that is there was there once; new files can be made. Returns it.
+    /// Checks that all names and contents existed before, and that new files can be created. Returns them.
     fn serves_what_was(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        // What the metadata may have forgotten, objects may remember.
+        // Objects may have contents that are newer than the metadata.
         let running = UpProcess::start(
             &self.test_store.store(),
             &self.test_store.mnt(),
@@ -192,7 +192,7 @@ fn gupfs_in_time(args: &[&str]) -> std::process::Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A pipe that nobody reads would hold it up.
+    // A pipe without a reader would block it.
     let stdout = read_to_end(child.stdout.take().unwrap());
     let stderr = read_to_end(child.stderr.take().unwrap());
     let begun = Instant::now();
@@ -229,8 +229,8 @@ fn copy(from: &Path, to: &Path) {
     assert!(done.unwrap().success());
 }
 
-/// Regular files by their paths below `top`; links by what they say. What cannot be read is left out: that is an error, and no
-/// wrong bytes.
+/// Regular files by their paths below `top`, symbolic links with their targets. Files that cannot be read are left out: an error is not
+/// wrong data.
 fn read_all(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut dirs = vec![top.to_path_buf()];
@@ -292,7 +292,7 @@ fn segments(store: &Store) -> Vec<PathBuf> {
     files_below(&store.mds().join("log"))
 }
 
-/// Flips a bit in the middle of what the log's first segment holds.
+/// Flips a bit in the middle of the records in the log's first segment.
 fn damage_log(store: &Store) {
     let log = &segments(store)[0];
     let offsets = written(log);
@@ -461,7 +461,7 @@ fn a_salvage_that_was_interrupted_is_finished_by_the_next() {
     }
     let store = Store::new();
     damage_log(&store);
-    // As if it had ended between the word and the first move, and before that in the middle of its work.
+    // An interruption between writing the swap file and the first rename, and one before, in the middle of the work.
     fs::create_dir_all(store.mds().join("salvage.new/copy")).unwrap();
     fs::create_dir(store.mds().join("salvaged-then")).unwrap();
     fs::write(store.mds().join("salvage.swap"), "salvaged-then").unwrap();
@@ -471,7 +471,7 @@ fn a_salvage_that_was_interrupted_is_finished_by_the_next() {
     assert_eq!(store.serves_what_was(), store.last);
 }
 
-/// What is flipped: a bit of a file of the metadata or of a target.
+/// The flipped bit: in a file of the metadata or of a target.
 #[test]
 fn flipped_bits_are_told_and_salvaged() {
     if !can_mount() {
@@ -518,7 +518,7 @@ fn flipped_bits_are_told_and_salvaged() {
     }
 }
 
-/// A damaged target is told; the metadata is none the worse for it.
+/// A damaged target is reported, and the metadata is unaffected.
 #[test]
 fn flipped_bits_of_a_target_are_told() {
     if !can_mount() {

@@ -1,4 +1,4 @@
-//! docs/SEMANTICS.md against the code: every promise names tests that exist.
+//! Compares docs/SEMANTICS.md with the code: every promise names tests that exist.
 
 use std::path::{Path, PathBuf};
 

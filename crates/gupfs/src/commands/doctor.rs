@@ -2,7 +2,7 @@
 
 use crate::amount::show_size;
 use crate::exit::{CliResult, Exit};
-use crate::kernel::{self, FactSelection, Trial};
+use crate::kernel::{self, FactSelection, KernelProbe};
 use crate::store_dir::OSTS_DEFAULT;
 use crate::stores::DescriptorBudget;
 use clap::Args;
@@ -249,8 +249,8 @@ fn requests() -> Finding {
 
 /// Tests every fact about the kernel now.
 fn tried() -> Result<Vec<Tried>, String> {
-    let trial = Trial::begin(FactSelection::All, gupfs_fuse::FuseTransport::Auto);
-    trial.map_err(|error| error.to_string())?.findings()
+    let probe = KernelProbe::begin(FactSelection::All, gupfs_fuse::FuseTransport::Auto);
+    probe.map_err(|error| error.to_string())?.findings()
 }
 
 fn untried(why: &str) -> Finding {

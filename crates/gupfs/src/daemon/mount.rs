@@ -9,8 +9,8 @@ use crate::events::print_event;
 use crate::exit::{CliError, CliResult, Exit};
 use crate::metrics::Calls;
 use crate::node::{
-    ActiveMount, ControlService, MountSettings, Parts, StopEvents, client_options, judge_kernel,
-    try_kernel,
+    ActiveMount, ControlService, MountSettings, Parts, StopEvents, client_options, kernel_verdict,
+    probe_kernel,
 };
 use gupfs_client::{Client, ClientCallbacks, Route, renew_after_reconnect};
 use gupfs_mount::CallDeadlines;
@@ -45,7 +45,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     let config = &settings.config;
     // Before the mount, because it can fail.
     make_base_of_mounts()?;
-    let trial = try_kernel(&config.mount);
+    let probe = probe_kernel(&config.mount);
     let identity = identity(
         platform,
         read_key(config.cluster.key.as_deref())?,
@@ -120,8 +120,8 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         }),
         json: settings.json,
     };
-    let judgement = tokio::select! {
-        judgement = judge_kernel(trial, platform) => judgement?,
+    let verdict = tokio::select! {
+        verdict = kernel_verdict(probe, platform) => verdict?,
         why = stop_events.wait() => {
             print_event(settings.json, "stopping", &why);
             renewal.stop();
@@ -131,7 +131,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         }
     };
     let mut mounted =
-        ActiveMount::start(mount_settings, judgement, platform, &client, stop_events).await?;
+        ActiveMount::start(mount_settings, verdict, platform, &client, stop_events).await?;
     let _ = parts.mount.set(mounted.mount().clone());
     let run = make_run_of_mount(mounted.mount().at())?;
     let control_service = Arc::new(ControlService {

@@ -2,7 +2,7 @@
 //!
 //! Owns   testing the kernel facts (crate `contract`) in a separate process, and the decision that follows from the findings.
 //! Never  waits for a hanging probe past its deadline; refuses a kernel because of a fact that could not be tested.
-//! Enter  at `Trial::begin`, then `Trial::findings`; `judge` says whether to mount, and how.
+//! Enter  at `KernelProbe::begin`, then `KernelProbe::findings`; `decide` says whether to mount, and how.
 
 mod process;
 
@@ -34,16 +34,16 @@ pub enum FactSelection {
 
 /// A running probe: a second process of this program tests facts on its own mounts, so that a mount which hangs does not affect this
 /// process. A drop ends it and removes its mounts.
-pub struct Trial {
+pub struct KernelProbe {
     child: Child,
     /// Its mounts are in this directory.
     dir: TempDir,
 }
 
-impl Trial {
+impl KernelProbe {
     /// # Errors
     /// If the process cannot be started.
-    pub fn begin(which: FactSelection, transport: FuseTransport) -> std::io::Result<Trial> {
+    pub fn begin(which: FactSelection, transport: FuseTransport) -> std::io::Result<KernelProbe> {
         let dir = tempfile::Builder::new().prefix("gupfs-kernel-").tempdir()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(NAME).arg(dir.path());
@@ -58,7 +58,7 @@ impl Trial {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Trial { child, dir })
+        Ok(KernelProbe { child, dir })
     }
 
     /// Waits for the findings.
@@ -88,7 +88,7 @@ impl Trial {
     }
 }
 
-impl Drop for Trial {
+impl Drop for KernelProbe {
     fn drop(&mut self) {
         // The end of its standard input tells the process to remove its mounts and exit.
         drop(self.child.stdin.take());
@@ -105,7 +105,7 @@ impl Drop for Trial {
     }
 }
 
-impl Trial {
+impl KernelProbe {
     /// Waits up to `GRACE` for the end of the process; returns whether it has ended.
     fn wait_for_end(&mut self) -> bool {
         for _ in 0..GRACE_STEPS {
@@ -134,7 +134,7 @@ pub fn name_of(rule: CoherenceRule) -> &'static str {
 
 /// How to mount on this kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Judgement {
+pub struct KernelVerdict {
     /// Whether files may use the kernel's page cache.
     pub page_cache: bool,
 }
@@ -143,8 +143,8 @@ pub struct Judgement {
 ///
 /// # Errors
 /// If the kernel violates a fact that every mount requires; names the rule.
-pub fn judge(findings: &[ProbeReport]) -> CliResult<Judgement> {
-    let mut judgement = Judgement { page_cache: true };
+pub fn decide(findings: &[ProbeReport]) -> CliResult<KernelVerdict> {
+    let mut verdict = KernelVerdict { page_cache: true };
     for finding in findings {
         match (&finding.outcome, finding.requirement) {
             (ProbeOutcome::Differs(how), RequirementLevel::Required) => {
@@ -165,7 +165,7 @@ pub fn judge(findings: &[ProbeReport]) -> CliResult<Judgement> {
                     how,
                     "this kernel violates a fact that the page cache requires: files use direct I/O, which is slower"
                 );
-                judgement.page_cache = false;
+                verdict.page_cache = false;
             }
             (
                 ProbeOutcome::Untested(why),
@@ -180,7 +180,7 @@ pub fn judge(findings: &[ProbeReport]) -> CliResult<Judgement> {
             _ => {}
         }
     }
-    Ok(judgement)
+    Ok(verdict)
 }
 
 #[cfg(test)]
@@ -189,7 +189,7 @@ mod tests {
     use gupfs_contract::probe_all;
     use gupfs_sim::kernel::{Model, Quirk};
 
-    fn judged(quirk: Option<Quirk>) -> Result<bool, String> {
+    fn decided(quirk: Option<Quirk>) -> Result<bool, String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
@@ -200,8 +200,8 @@ mod tests {
                 RequirementLevel::Required | RequirementLevel::ForPageCache
             )
         }));
-        let judged = judge(&findings).map(|judgement| judgement.page_cache);
-        judged.map_err(|error| error.to_string())
+        let decided = decide(&findings).map(|verdict| verdict.page_cache);
+        decided.map_err(|error| error.to_string())
     }
 
     #[test]
@@ -212,26 +212,26 @@ mod tests {
             behaviour: "names are names".into(),
             outcome,
         };
-        let untried = finding(ProbeOutcome::Untested("no /dev/fuse".into()));
-        assert!(judge(&[untried]).is_ok());
-        assert!(judge(&[finding(ProbeOutcome::Differs("no".into()))]).is_err());
+        let untried = finding(FactVerdict::Untried("no /dev/fuse".into()));
+        assert!(decide(&[untried]).is_ok());
+        assert!(decide(&[finding(FactVerdict::Differs("no".into()))]).is_err());
     }
 
     #[test]
     fn a_kernel_that_violates_a_required_fact_is_refused_with_the_rules_name() {
-        assert_eq!(judged(None), Ok(true));
+        assert_eq!(decided(None), Ok(true));
         for quirk in [Quirk::PagesSurviveAttributes, Quirk::AttributesNeverAgain] {
-            let refusal = judged(Some(quirk)).unwrap_err();
+            let refusal = decided(Some(quirk)).unwrap_err();
             assert!(refusal.contains("'features'"), "{quirk:?}: {refusal}");
         }
         // gupfs works with both behaviours.
-        assert_eq!(judged(Some(Quirk::LinkHasVersion)), Ok(true));
+        assert_eq!(decided(Some(Quirk::LinkHasVersion)), Ok(true));
     }
 
     #[test]
     fn a_kernel_whose_pages_survive_writes_gets_no_page_cache() {
         for quirk in [Quirk::PagesSurviveWrites, Quirk::PagesDropBefore] {
-            assert_eq!(judged(Some(quirk)), Ok(false));
+            assert_eq!(decided(Some(quirk)), Ok(false));
         }
     }
 }

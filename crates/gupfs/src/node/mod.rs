@@ -22,7 +22,7 @@ pub use cluster_handler::ClusterHandler;
 pub use control_service::ControlService;
 pub use failure::wait_for_store_failure;
 pub use layout::LayoutView;
-pub use mounted::{ActiveMount, MountSettings, judge_kernel, try_kernel};
+pub use mounted::{ActiveMount, MountSettings, kernel_verdict, probe_kernel};
 pub use parts::Parts;
 pub use roles::client_options;
 pub use status::{Offline, StatusReply};
@@ -84,7 +84,7 @@ impl Node {
     ) -> CliResult<Option<Node>> {
         // First, so that a signal from now on leads to an orderly stop.
         let (mut stop_events, stop_sender) = StopEvents::listen()?;
-        let trial = try_kernel(&settings.config.mount);
+        let probe = probe_kernel(&settings.config.mount);
         let calls = Arc::new(Calls::default());
         let reserved = ReservedAddress::bind(&store, &settings, platform).await?;
         let (roles, reserved) =
@@ -117,12 +117,12 @@ impl Node {
             call_deadlines: None,
             json: settings.json,
         };
-        let judging = async {
+        let verdict = async {
             roles.mds.wait_for_surveyed().await;
-            judge_kernel(trial, platform).await
+            kernel_verdict(probe, platform).await
         };
-        let judged = tokio::select! {
-            judged = judging => judged,
+        let verdict = tokio::select! {
+            verdict = verdict => verdict,
             why = stop_events.wait() => {
                 print_event(settings.json, "stopping", &why);
                 roles.stop().await;
@@ -131,11 +131,11 @@ impl Node {
                 return Ok(None);
             }
         };
-        let mounted = match judged {
-            Ok(judgement) => {
+        let mounted = match verdict {
+            Ok(verdict) => {
                 ActiveMount::start(
                     mount_settings,
-                    judgement,
+                    verdict,
                     platform,
                     &roles.client,
                     stop_events,

@@ -4,7 +4,7 @@ use super::stop_events::StopEvents;
 use super::watchdog::WatchdogProcess;
 use crate::config::{self, Atime, Permissions, Transport};
 use crate::exit::{CliError, CliResult};
-use crate::kernel::{self, FactSelection, Judgement, Trial};
+use crate::kernel::{self, FactSelection, KernelProbe, KernelVerdict};
 use gupfs_client::Client;
 use gupfs_fuse::over_io_uring::{self, UringSupport};
 use gupfs_mount::{AtimeFlags, CallDeadlines, Mount};
@@ -51,7 +51,7 @@ pub struct ActiveMount {
 impl ActiveMount {
     pub async fn start(
         settings: MountSettings<'_>,
-        judgement: Judgement,
+        verdict: KernelVerdict,
         platform: &Platform,
         client: &Arc<Client>,
         stop_events: StopEvents,
@@ -70,7 +70,7 @@ impl ActiveMount {
             always: config.atime == Some(Atime::Always),
             not_of_directories: config.directory_atime == Some(false),
         };
-        options.page_cache = judgement.page_cache;
+        options.page_cache = verdict.page_cache;
         if settings.shared {
             options = options.shared();
             options.kernel_permissions = config.permissions != Some(Permissions::Servers);
@@ -183,35 +183,35 @@ impl ActiveMount {
 ///
 /// # Errors
 /// If their process cannot be started.
-pub fn try_kernel(config: &config::Mount) -> std::io::Result<Trial> {
+pub fn probe_kernel(config: &config::Mount) -> std::io::Result<KernelProbe> {
     let transport = match config.transport {
         Some(Transport::Device) => gupfs_fuse::FuseTransport::Device,
         Some(Transport::IoUring | Transport::Auto) | None => gupfs_fuse::FuseTransport::Auto,
     };
-    Trial::begin(FactSelection::Deciding, transport)
+    KernelProbe::begin(FactSelection::Deciding, transport)
 }
 
 /// Waits for the kernel probes and decides how to mount.
 ///
 /// # Errors
 /// If the kernel violates a rule that every mount requires. A kernel that could not be probed is accepted.
-pub async fn judge_kernel(
-    trial: std::io::Result<Trial>,
+pub async fn kernel_verdict(
+    probe: std::io::Result<KernelProbe>,
     platform: &Platform,
-) -> CliResult<Judgement> {
-    let trial = trial.map_err(|error| error.to_string());
+) -> CliResult<KernelVerdict> {
+    let probe = probe.map_err(|error| error.to_string());
     let findings = platform
         .tasks
-        .blocking(move || trial.and_then(Trial::findings))
+        .blocking(move || probe.and_then(KernelProbe::findings))
         .await;
     match findings {
-        Ok(findings) => kernel::judge(&findings),
+        Ok(findings) => kernel::decide(&findings),
         Err(why) => {
             tracing::warn!(
                 why,
                 "the kernel could not be probed; `gupfs doctor` probes it again"
             );
-            kernel::judge(&[])
+            kernel::decide(&[])
         }
     }
 }

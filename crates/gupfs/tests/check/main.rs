@@ -1,4 +1,4 @@
-//! `gupfs check`: each kind of damage is planted, found, and repaired where nothing is lost by it.
+//! `gupfs check` finds each kind of planted damage, and repairs those whose repair loses nothing.
 
 mod plant;
 #[path = "../running/mod.rs"]
@@ -66,7 +66,7 @@ impl Store {
         (output.status.code().unwrap(), json)
     }
 
-    /// What a check finds, by kind.
+    /// The findings of a check, by kind.
     fn finds(&self, kinds: &[&str]) {
         self.finds_with(&[], kinds);
     }
@@ -77,7 +77,7 @@ impl Store {
         assert!(found == kinds && code == 1, "{code} {json:#}");
     }
 
-    /// Everything that was found is repaired; the store is clean then, serves, and has what nobody touched.
+    /// Checks that all findings are repaired, and that the store is clean then, serves, and has all its other files.
     fn repairs_all(&self) {
         let (code, json) = self.check(&["--repair"]);
         assert_eq!(code, 4, "{json:#}");
@@ -87,7 +87,7 @@ impl Store {
         self.serves();
     }
 
-    /// A repair leaves these, since mending them would lose something or cannot be done.
+    /// Checks that a repair leaves these, because repairing them would lose data or is impossible.
     fn cannot_repair(&self, kinds: &[&str]) {
         let (code, json) = self.check(&["--repair"]);
         assert!(
@@ -314,7 +314,7 @@ fn records_that_cannot_be_read_are_found_and_left_alone() {
         2,
         "{json:#}"
     );
-    // What belongs to an inode that cannot be read is not taken for leftovers.
+    // Objects of an unreadable inode do not count as leftovers.
     assert!(
         !kinds
             .iter()
@@ -397,7 +397,7 @@ fn a_directory_inside_of_itself_is_salvaged() {
         &store.test_store.mnt(),
         &["--accept-loss"],
     );
-    // Whichever of the two has the lower number lost its name; the other lies in it. Numbers begin with a shard, and that is chance.
+    // The one with the lower number has lost its name; the other is in it. Which that is depends on the random shards.
     let named = fs::read_dir(store.test_store.mnt().join("lost+found")).unwrap();
     let named: Vec<_> = named.map(|entry| entry.unwrap().path()).collect();
     let [only] = &named[..] else {
@@ -444,7 +444,7 @@ fn a_log_damaged_in_the_middle_is_told_and_nothing_is_served() {
     let store = Store::new();
     // Records of the log that the index does not have: the process is killed before it persists.
     let running = store.test_store.up();
-    // Each sync ends a batch: damage in the last one of a log could not be told from a torn write.
+    // Each sync ends a batch: damage in the last one of a log looks like a torn write.
     for third in [0..50, 50..150, 150..200] {
         for n in third {
             fs::write(store.test_store.mnt().join(format!("f{n}")), "x").unwrap();

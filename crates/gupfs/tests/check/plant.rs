@@ -1,4 +1,4 @@
-//! A stopped store, opened to damage it.
+//! Opens a stopped store to damage it.
 
 use crate::running::TestStore;
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use gupfs_store::log::{LogOptions, StopMode, StoreId};
 use gupfs_store::object::{Objects, OpenFileLimits, TargetId};
 use std::path::PathBuf;
 
-/// What the marker says.
+/// The contents of the marker.
 struct Marker {
     cluster: ClusterId,
     metadata: Incarnation,

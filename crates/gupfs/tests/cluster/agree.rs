@@ -1,4 +1,4 @@
-//! Two mounts agree as two processes on one host would.
+//! Two mounts show the same state, as two processes on one host do.
 
 use crate::running::{can_mount, gupfs};
 use crate::test_cluster::{TestCluster, text};
@@ -14,7 +14,7 @@ fn what_one_mount_does_the_other_sees_at_once() {
     }
     let cluster = TestCluster::new(2, 2);
     let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
-    // Small, larger, larger than an object's first part; each read through a handle that is open already.
+    // Inline, larger, and larger than the first component; each is read through an open handle.
     fs::write(a.join("f"), "one").unwrap();
     let mut reader = File::open(b.join("f")).unwrap();
     let mut seen = String::new();
@@ -30,7 +30,7 @@ fn what_one_mount_does_the_other_sees_at_once() {
         assert!(seen == bytes, "{len} bytes");
     }
     drop(reader);
-    // A writer that stays: who looks sees each write, and its end.
+    // A writer that keeps the file open: the other mount sees each write.
     let writer = File::create(a.join("w")).unwrap();
     for round in 1..20u64 {
         writer
@@ -55,7 +55,7 @@ fn what_one_mount_does_the_other_sees_at_once() {
     fs::create_dir(b.join("d")).unwrap();
     assert!(fs::remove_dir(a.join("d")).is_ok());
     assert!(File::create(b.join("d/x")).is_err());
-    // A file that one holds open and the other removes lives on until it is closed.
+    // A file that one mount has open and the other removes exists until it is closed.
     fs::remove_file(b.join("u")).unwrap();
     fs::remove_file(b.join("v")).unwrap();
     writer.write_at(b"!", 99).unwrap();
@@ -86,7 +86,7 @@ fn appends_of_two_mounts_are_neither_lost_nor_mixed() {
                         .append(true)
                         .open(mount.at.join("log"))
                         .unwrap();
-                    // Of many lengths, so that the file leaves its inode in the middle of it.
+                    // Of many lengths, so that the file spills in between.
                     let text = format!("{number} {line} {}\n", "x".repeat(line));
                     log.write_all(text.as_bytes()).unwrap();
                 }
@@ -144,7 +144,7 @@ fn an_ost_that_is_added_serves_at_once() {
         .as_array()
         .unwrap();
     assert_eq!(objects.len(), 3, "{layout:#}");
-    // The same directory is not added twice, and a used one not at all.
+    // A directory is not added twice, and a directory with files is not added at all.
     let again = cluster.add(&cluster.osts(0).join("disk2"));
     assert_eq!(again.status.code(), Some(2), "{again:?}");
     cluster.stop();

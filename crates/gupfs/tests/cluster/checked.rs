@@ -1,4 +1,4 @@
-//! `gupfs check` of a cluster whose OSTs lie elsewhere.
+//! `gupfs check` of a cluster whose OSTs are on object servers.
 
 use crate::running::{can_mount, gupfs, refused};
 use crate::test_cluster::{TestCluster, text};
@@ -6,7 +6,7 @@ use expect_test::expect;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Larger than what an inode holds.
+/// Larger than inline data can be.
 const LARGE: usize = 100_000;
 
 fn check(cluster: &TestCluster, more: &[&str]) -> (i32, serde_json::Value) {
@@ -17,7 +17,7 @@ fn check(cluster: &TestCluster, more: &[&str]) -> (i32, serde_json::Value) {
     (output.status.code().unwrap(), printed)
 }
 
-/// Some object's file below a directory of OSTs.
+/// The file of some object in a directory of OSTs.
 fn an_object(osts: &Path) -> PathBuf {
     let below = |dir: PathBuf| {
         let entries = fs::read_dir(dir).unwrap();

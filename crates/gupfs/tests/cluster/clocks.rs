@@ -1,4 +1,4 @@
-//! Wall clocks that jump under running daemons: nothing but time stamps may come from them.
+//! Jumps of the wall clocks of running daemons: they may affect only time stamps.
 
 use crate::load;
 use crate::running::{can_mount, gupfs};
@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const HOUR: i64 = 3_600;
 
-/// More than work takes here, less than a jump.
+/// Longer than the operations of this test take, shorter than a jump.
 const MINUTES: i64 = 20 * 60;
 
-/// How long a clock stays as it was put: seconds.
+/// How long a clock keeps its offset, in seconds.
 fn stays() -> Duration {
     let set = std::env::var("GUPFS_CLUSTER_JUMPS");
     Duration::from_secs(set.map_or(2, |set| set.parse().unwrap()))
@@ -35,13 +35,13 @@ impl Wall {
         wall
     }
 
-    /// It jumps in this moment, also in a running process: those see the file's bytes themselves.
+    /// Lets the clock jump now, also in a running process, which maps the file.
     fn is_ahead(&self, secs: i64) {
         let file = File::options().write(true).open(&self.ahead).unwrap();
         file.write_all_at(&secs.to_ne_bytes(), 0).unwrap();
     }
 
-    /// Words that make a program see this clock.
+    /// The command prefix with which a program uses this clock.
     fn before(&self, library: &Path) -> Vec<String> {
         let variables = [
             format!("LD_PRELOAD={}", library.display()),
@@ -69,7 +69,7 @@ fn now() -> i64 {
     since.as_secs() as i64
 }
 
-/// How far what is made and written now is ahead of this test's clock: by the time stamps of its making and its writing.
+/// How far the time stamps of a file that is created and written now are ahead of this test's clock.
 fn stamps(mount: &Path, name: &str) -> (i64, i64) {
     let path = mount.join(name);
     let file = File::create_new(&path).unwrap();
@@ -86,7 +86,7 @@ fn is_about(stamp: i64, ahead: i64) {
     assert!((stamp - ahead).abs() < MINUTES, "{stamp} s, not {ahead} s");
 }
 
-/// What object servers refused.
+/// The number of requests that an object server refused.
 fn refused(cluster: &TestCluster, oss: usize) -> u64 {
     let at = cluster.osses[oss].served_at();
     let status = gupfs(["status", "--json", &at, "--key", &cluster.key()]);
@@ -135,7 +135,7 @@ fn wall_clocks_that_jump_change_time_stamps_and_nothing_else() {
         for ahead in [HOUR, -HOUR, 0] {
             of_mount.is_ahead(ahead);
             std::thread::sleep(stays());
-            // A file's making has the metadata server's time, its bytes have that of who wrote them.
+            // The creation has the time of the metadata server, the write that of the client.
             let (made, written) = stamps(jumping, "of a client");
             is_about(made, 0);
             is_about(written, ahead);
@@ -153,7 +153,7 @@ fn wall_clocks_that_jump_change_time_stamps_and_nothing_else() {
             of_mds.is_ahead(ahead);
             std::thread::sleep(stays());
             let (made, _) = stamps(steady, "of the server");
-            // Its stamps never go back as long as it runs.
+            // Its time stamps never go back while it runs.
             is_about(made, ahead.max(if ahead == 0 { HOUR } else { 0 }));
         }
         // Started in the past.

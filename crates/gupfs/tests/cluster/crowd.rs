@@ -1,4 +1,4 @@
-//! A thousand sessions of one metadata server: each a client with a connection of its own, without a mount.
+//! A thousand sessions of one metadata server: each is a client with a connection, without a mount.
 
 use crate::running::{TIMEOUT, resident};
 use crate::test_cluster::{DaemonHosts, TestCluster};
@@ -27,18 +27,18 @@ fn sessions() -> usize {
     set.map_or(1_000, |set| set.parse().unwrap())
 }
 
-/// Of all clients together, closed ones.
+/// Closed files of all clients together.
 fn files() -> usize {
     let set = std::env::var("GUPFS_CLUSTER_FILES");
     set.map_or(2_000, |set| set.parse().unwrap())
 }
 
-/// What a metadata server may take: for each session and for each inode, and for itself.
+/// Memory that a metadata server may use: for each session, for each inode, and in addition.
 fn memory_most() -> u64 {
     (200 << 20) + sessions() as u64 * (200 << 10) + files() as u64 * (2 << 10)
 }
 
-/// One client, with a file that it holds.
+/// One client with a write lease.
 struct Member {
     client: Arc<Client>,
     session: SessionId,
@@ -104,7 +104,7 @@ impl Member {
         }
     }
 
-    /// What it has is as it was, and it can make more.
+    /// Checks that its open file is unchanged, and that it can create another.
     async fn goes_on(&self) {
         let how = ReadOptions::default();
         write(&self.client, &self.held, 6, b" and after").await;
@@ -151,7 +151,7 @@ fn known(cluster: &TestCluster) -> usize {
     status["mds"]["sessions"].as_object().unwrap().len()
 }
 
-/// Each client has a connection here as well.
+/// This process has a descriptor for each client's connection as well.
 fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

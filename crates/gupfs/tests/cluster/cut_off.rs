@@ -1,4 +1,4 @@
-//! Networks are cut, and whole again later: short cuts nobody notices but by waiting, after long ones sessions begin anew.
+//! Network partitions: during short ones calls wait, after long ones clients open new sessions.
 
 use crate::load;
 use crate::networks::{Cut, Networks};
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 const HOSTS: [&str; 5] = ["mds", "oss0", "oss1", "mnt0", "mnt1"];
 
-/// Shorter than a session's term, as sessions that live on are tried by it.
+/// Shorter than the term of a session: sessions survive it.
 const SHORT: Duration = Duration::from_secs(5);
 
-/// Those that end sessions: none unless told, as each takes long.
+/// Cuts that end sessions: none by default, because each takes long.
 fn long_cuts() -> Vec<Duration> {
     let set = std::env::var("GUPFS_CLUSTER_AWAY").unwrap_or_default();
     let words = set.split(',').filter(|word| !word.is_empty());
@@ -29,7 +29,7 @@ fn long_cuts() -> Vec<Duration> {
     cuts
 }
 
-/// A cut that is healed in the end, also when the test fails: its programs could not end else.
+/// A cut that is healed on drop, also when the test fails: otherwise its programs could not end.
 struct Healed<'a>(&'a Networks, &'a str, Cut);
 
 impl Drop for Healed<'_> {
@@ -38,7 +38,7 @@ impl Drop for Healed<'_> {
     }
 }
 
-/// Cut for this long while something is done, and longer if that takes longer.
+/// Cuts the network for this long, or until the work is done if that takes longer.
 fn cut_for<T>(
     networks: &Networks,
     (host, how, time): (&str, Cut, Duration),
@@ -52,7 +52,7 @@ fn cut_for<T>(
     done
 }
 
-/// What takes a metadata server and a mount, and no other.
+/// Operations that need only the metadata server.
 fn works(mount: &Path, name: &str) {
     let (from, to) = (mount.join(name), mount.join(format!("{name}.moved")));
     fs::write(&from, "in its inode").unwrap();
@@ -61,7 +61,7 @@ fn works(mount: &Path, name: &str) {
     fs::remove_file(&to).unwrap();
 }
 
-/// All programs of both mounts work on; each of their calls succeeds, once.
+/// All programs of both mounts continue; each of their calls succeeds once.
 fn nobody_notices(how: Cut) {
     if !can_mount() {
         return;
@@ -77,7 +77,7 @@ fn nobody_notices(how: Cut) {
         .collect();
     let (a, b) = (&mounts[0], &mounts[1]);
     let sessions = sessions(&cluster);
-    // Held by its mount, which needs no metadata server to write and read it.
+    // The mount has the write lease, and needs no metadata server to write and read the file.
     let held = File::options()
         .create_new(true)
         .read(true)
@@ -86,7 +86,7 @@ fn nobody_notices(how: Cut) {
         .unwrap();
     held.write_all_at(&[1; 100_000], 0).unwrap();
     let journals = load::while_working(&mounts, || {
-        // Its programs wait; others go on.
+        // Its programs wait; others continue.
         let made = a.join("made meanwhile");
         std::thread::scope(|scope| {
             let waits = cut_for(&networks, ("mnt0", how, SHORT), || {
@@ -99,12 +99,12 @@ fn nobody_notices(how: Cut) {
             waits.join().unwrap().unwrap();
         });
         fs::remove_dir(b.join("made meanwhile")).unwrap();
-        // What needs no object goes on everywhere.
+        // Operations without objects continue everywhere.
         cut_for(&networks, ("oss0", how, SHORT), || {
             works(a, "while oss0 is away, a");
             works(b, "while oss0 is away, b");
         });
-        // What needs objects alone goes on.
+        // Operations that need only objects continue.
         cut_for(&networks, ("mds", how, SHORT), || {
             held.write_all_at(&[2; 50_000], 0).unwrap();
             let mut bytes = vec![0; 100_000];
@@ -151,7 +151,7 @@ fn in_the_end<T>(what: &str, mut run: impl FnMut() -> io::Result<T>) -> T {
     }
 }
 
-/// A file that is open and written on a mount, with what of it was synced.
+/// An open file that a mount writes, with its synced contents.
 struct Open {
     file: File,
     name: String,
@@ -167,7 +167,7 @@ impl Open {
         let file = file.unwrap();
         file.write_all_at(&[1; LONG], 0).unwrap();
         file.sync_all().unwrap();
-        // Not synced: of these bytes nothing is promised but that they are these or those before.
+        // Not synced: the file has these bytes or the previous ones.
         file.write_all_at(&[2; 10], 0).unwrap();
         Open {
             file,
@@ -193,7 +193,7 @@ impl Open {
     }
 }
 
-/// A mount is cut off for longer than its session lives.
+/// A mount is disconnected for longer than its session's term.
 fn a_mount_is_away(cluster: &TestCluster, networks: &Networks, (how, time): (Cut, Duration)) {
     let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
     let [first, second] = ["first", "second"].map(|name| Open::on(a, name));
@@ -202,7 +202,7 @@ fn a_mount_is_away(cluster: &TestCluster, networks: &Networks, (how, time): (Cut
     let went_on = std::thread::scope(|scope| {
         let waits = cut_for(networks, ("mnt0", how, time), || {
             let waits = scope.spawn(|| fs::create_dir(a.join("made meanwhile")));
-            // What nobody holds goes on at once, what the other held when its session has ended.
+            // Files without a write lease can be used at once, leased files when the session of the holder has ended.
             works(b, "while mnt0 is away");
             let begun = Instant::now();
             let file = OpenOptions::new().write(true).open(b.join(&first.name));
@@ -219,7 +219,7 @@ fn a_mount_is_away(cluster: &TestCluster, networks: &Networks, (how, time): (Cut
         });
         waits.join().unwrap()
     });
-    // It waited until its deadline, or until there was a session again; in the old one it is not done.
+    // It waited until its deadline, or until there was a new session; it was not executed in the old one.
     match went_on {
         Ok(()) => fs::remove_dir(b.join("made meanwhile")).unwrap(),
         Err(error) => assert!(matches!(
@@ -241,7 +241,7 @@ fn a_mount_is_away(cluster: &TestCluster, networks: &Networks, (how, time): (Cut
     assert_eq!(after.iter().filter(|it| before.contains(it)).count(), 1);
 }
 
-/// The metadata server hears nobody for longer than sessions live: all of them end.
+/// The metadata server is disconnected for longer than the term of sessions: all of them end.
 fn the_metadata_server_is_away(
     cluster: &TestCluster,
     networks: &Networks,
@@ -269,7 +269,7 @@ fn the_metadata_server_is_away(
     });
 }
 
-/// Who needs an object server waits, without a deadline for as long as that takes; nothing is lost.
+/// Calls that need the object server wait, without a deadline as long as it takes; nothing is lost.
 fn an_object_server_is_away(
     cluster: &mut TestCluster,
     networks: &Networks,

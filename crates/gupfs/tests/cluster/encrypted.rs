@@ -1,4 +1,4 @@
-//! A cluster whose connections are encrypted, and those who do not belong to it.
+//! A cluster with TLS, and processes that it rejects.
 
 use crate::running::{can_mount, gupfs, refused};
 use crate::test_cluster::{TestCluster, TlsFiles, text};
@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// A directory as `--tls` takes it, with a CA of its own.
+/// A directory for `--tls`, with a new CA.
 fn certificates(dir: &Path, name: &str) {
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -40,7 +40,7 @@ fn a_cluster_over_tls_works_and_others_are_told_why_they_do_not_belong() {
     let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::write(a.join("f"), vec![9; 6 << 20]).unwrap();
     assert!(fs::read(b.join("f")).unwrap() == vec![9; 6 << 20]);
-    // Killed and started again it comes back by itself.
+    // A killed server reconnects after its restart.
     cluster.osses[0].kill();
     cluster.osses[0].start_again();
     fs::write(b.join("g"), "again").unwrap();

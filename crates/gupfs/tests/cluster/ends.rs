@@ -1,4 +1,4 @@
-//! A mount that is told to end does so: at every point of its life, whatever else has a copy of it, whoever is away.
+//! A mount ends after SIGTERM: at every point of its life, with copies in other mount namespaces, and with unreachable servers.
 
 use crate::running::{TIMEOUT, can_mount, is_mounted};
 use crate::test_cluster::{TestCluster, text};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A process that is gone when the test ends.
+/// A process that ends with the test.
 struct Other(Child);
 
 impl Other {
@@ -35,7 +35,7 @@ impl Other {
         fs::read_link(format!("/proc/{}/ns/mnt", self.0.id())).ok()
     }
 
-    /// Waits until it has a mount namespace of its own.
+    /// Waits until it has a private mount namespace.
     fn has_left(&self) {
         let ours = fs::read_link("/proc/self/ns/mnt").unwrap();
         let begun = Instant::now();
@@ -53,7 +53,7 @@ impl Drop for Other {
     }
 }
 
-/// A container or a service with mounts of its own begins with a copy of all mounts, and keeps them alive.
+/// A container or a service with private mounts starts with a copy of all mounts, and keeps them alive.
 #[test]
 fn a_copy_in_another_mount_namespace_keeps_no_mount_from_ending() {
     if !can_mount() {
@@ -92,7 +92,7 @@ fn a_copy_in_another_mount_namespace_keeps_no_mount_from_ending() {
     cluster.stop();
 }
 
-/// Every start of a mount tries the kernel in a process with mounts of its own.
+/// Every start of a mount probes the kernel in a process with private mounts.
 #[test]
 fn a_start_beside_keeps_no_copies_of_others_mounts() {
     if !can_mount() {
@@ -129,7 +129,7 @@ fn a_start_beside_keeps_no_copies_of_others_mounts() {
     cluster.stop();
 }
 
-/// One start of `gupfs mount`, told to end after a while; how long it took to do so.
+/// Starts `gupfs mount`, sends SIGTERM after a delay, and returns how long it took to end.
 fn ends_after(cluster: &TestCluster, point: &Path, delay: Duration) -> Duration {
     let store = text(&cluster.store());
     let key = format!("{store}/cluster.key");
@@ -163,11 +163,11 @@ fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
     let mut cluster = TestCluster::new(1, 1);
     let point = cluster.root().join("told");
     fs::create_dir(&point).unwrap();
-    // Through its start, in steps that wander over it; and behind it.
+    // During the start, with delays of different lengths; and after it.
     for step in 0..14 {
         ends_after(&cluster, &point, Duration::from_millis(step * 97));
     }
-    // Under load, with what programs changed through mappings not written yet.
+    // Under load, with dirty pages of mappings.
     let busy = cluster.mounts[0].at.clone();
     let is_over = Arc::new(AtomicBool::new(false));
     let stops = is_over.clone();
@@ -187,11 +187,11 @@ fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
     assert_eq!(cluster.mounts[0].daemon.stop(), 0);
     is_over.store(true, Relaxed);
     writer.join().unwrap();
-    // What it wrote below the mount point: the next mount wants an empty directory.
+    // Remove what it wrote into the mount point: the next mount needs an empty directory.
     for number in 0..7 {
         let _ = fs::remove_file(cluster.mounts[0].at.join(format!("w{number}")));
     }
-    // Servers are away: before it has met them, and after.
+    // Unreachable servers: before the mount has connected, and after.
     cluster.osses[0].kill();
     ends_after(&cluster, &point, Duration::from_millis(1_500));
     cluster.mds.kill();
@@ -203,7 +203,7 @@ fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
     fs::write(mount.join("last"), vec![1; 100_000]).unwrap();
     cluster.mds.kill();
     cluster.osses[0].kill();
-    // Its last words find nobody: that is told, and it ends.
+    // Its last reports reach no server: it prints that, and ends.
     let code = cluster.mounts[0].daemon.stop();
     assert!([0, 1].contains(&code), "{code}");
     assert!(!is_mounted(&mount));

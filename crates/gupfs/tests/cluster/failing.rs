@@ -1,4 +1,4 @@
-//! Disks that fail below servers: what fsync acknowledged is there, and a server that cannot serve ends.
+//! Failing disks of servers: what fsync acknowledged is kept, and a server whose store has failed ends.
 
 use crate::fragile::{FragileDisk, Syncer, forget_pages};
 use crate::running::{TIMEOUT, TestStore, UpProcess, can_mount, gupfs};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
-/// So long after its last write an object is settled, on a machine that has other work too.
+/// The checksum flush of an object is complete so long after its last write, also on a host under load.
 const SETTLED: Duration = Duration::from_secs(8);
 
 #[test]
@@ -28,7 +28,7 @@ fn fsync_succeeds_over_nothing_that_was_lost_though_another_program_took_the_err
     let names: Vec<PathBuf> = (0..FILES)
         .map(|n| test_store.mnt().join(format!("f{n}")))
         .collect();
-    // Names, inodes and directories are there before the disk fails.
+    // Create names, inodes and directories before the disk fails.
     for name in &names {
         fs::write(name, vec![b'w'; 8192]).unwrap();
     }
@@ -46,7 +46,7 @@ fn fsync_succeeds_over_nothing_that_was_lost_though_another_program_took_the_err
         let written = OpenOptions::new().write(true).open(name);
         let _ = written.and_then(|file| file.write_all_at(&data, MIB));
     }
-    // Closed files are synced by the server itself, many at once.
+    // The server itself syncs closed files, many at a time.
     std::thread::sleep(SETTLED);
     let taken = other.leave();
     assert!(taken > 0, "the other program took no error");
@@ -68,7 +68,7 @@ fn fsync_succeeds_over_nothing_that_was_lost_though_another_program_took_the_err
     drop(running);
 }
 
-/// Files `kind0` and so on, small enough to lie in their inodes.
+/// Files `kind0` and so on, small enough for inline data.
 fn make(mount: &Path, kind: &str, count: usize) {
     for number in 0..count {
         fs::write(mount.join(format!("{kind}{number}")), [b'y'; 300]).unwrap();
@@ -112,13 +112,13 @@ fn what_was_synced_survives_an_index_that_could_not_be_and_restarts_before_and_a
     );
     disk.heal();
 
-    // In the same boot: what the disk never took is still in memory, as clean pages.
+    // In the same boot the page cache still has the lost data, as clean pages.
     cluster.mds.start_again();
     assert_eq!(
         (count(&mount, "first"), count(&mount, "second")),
         (300, 2000)
     );
-    // Several segments of the log, so that the index lets some go.
+    // Several segments of the log, so that some are dropped.
     let first = File::open(mount.join("first0")).unwrap();
     for round in 0..3500u32 {
         let value = [round.to_le_bytes(); 15_000].concat();
@@ -171,7 +171,7 @@ fn a_metadata_server_whose_store_failed_ends_and_its_clients_go_on_with_the_next
             };
             for round in (0u32..).take_while(|_| !enough.load(Relaxed)) {
                 match one(round) {
-                    // Asked for while the store was failing.
+                    // A request while the store was failing.
                     Err(error) if error.raw_os_error() == Some(5) => {}
                     done => done?,
                 }
@@ -217,7 +217,7 @@ fn an_object_server_whose_disk_failed_ends_and_fsync_says_so_also_after_its_rest
     lost.write_all_at(&[7; 8192], 0).unwrap();
     disk.fail();
     for file in &files {
-        // On both OSTs, which are on one disk: each is told when it syncs.
+        // On both OSTs, which are on one disk: each gets the error when it syncs.
         file.write_all_at(&vec![2; 2 * MIB as usize], 8 * MIB)
             .unwrap();
     }
@@ -232,7 +232,7 @@ fn an_object_server_whose_disk_failed_ends_and_fsync_says_so_also_after_its_rest
             "so many fsyncs over lost bytes succeeded"
         );
     });
-    // What it had and was not synced counts as lost, whatever the page cache still shows.
+    // Its unsynced data counts as lost, whatever the page cache still has.
     assert_eq!(lost.sync_all().unwrap_err().raw_os_error(), Some(5));
     let mut found = vec![0; MIB as usize];
     for file in &files {

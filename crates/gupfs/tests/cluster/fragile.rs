@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const BLOCK: u64 = 4096;
 
-/// What a server makes beforehand (segments of logs) takes it no longer to begin with.
+/// A server creates segments of its log in advance within this time.
 const QUIET: Duration = Duration::from_millis(300);
 
 pub struct FragileDisk {
@@ -29,7 +29,7 @@ pub struct FragileDisk {
 }
 
 impl FragileDisk {
-    /// It takes so many MiB before it fails, and some of them are the file system's own.
+    /// Capacity in MiB before the disk fails; the file system itself uses some of it.
     pub fn make(mib: u64) -> FragileDisk {
         let dir = tempfile::Builder::new().prefix("gupfs-fragile-").tempdir();
         let dir = dir.expect("a temporary directory");
@@ -75,7 +75,7 @@ impl FragileDisk {
         disk
     }
 
-    /// All blocks of the file system's own, as they are: so that they have their place.
+    /// Writes all blocks of the file system itself again, so that they are allocated.
     fn write_own_blocks(&self) {
         let image = self.image();
         let mut blocks = BTreeSet::new();
@@ -125,10 +125,10 @@ impl FragileDisk {
         must("mount", &["-o", how, text(&self.image()), text(&self.at)]);
     }
 
-    /// As a power cut would, it forgets what is not on the disk. Whoever used it has ended.
+    /// Drops everything that is not on the disk, as a power loss does. Its users have ended.
     pub fn mount_anew(&self) {
         for _ in 0..100 {
-            // A process that ended a moment ago may still hold it.
+            // A process that has just ended may still use it.
             if run("umount", &[text(&self.at)]).is_ok() {
                 return self.mount();
             }
@@ -137,8 +137,8 @@ impl FragileDisk {
         panic!("'{}' is in use", self.at.display());
     }
 
-    /// Waits until nobody writes to it, and takes back the blocks of files that are gone: they were written before, and would
-    /// be written again after it failed.
+    /// Waits until no process writes to it, and discards the blocks of removed files: they are allocated, and writes to them would
+    /// succeed after the failure.
     pub fn settle(&self) {
         let blocks = || fs::metadata(self.image()).unwrap().blocks();
         let mut before = 0;
@@ -150,7 +150,7 @@ impl FragileDisk {
         must("fstrim", &[text(&self.at)]);
     }
 
-    /// From now on it takes nothing new.
+    /// From now on it accepts no new blocks.
     pub fn fail(&self) {
         let filler = File::create(self.below.join("filler")).unwrap();
         let zeros = vec![0; 1 << 20];
@@ -202,7 +202,7 @@ impl Syncer {
         }
     }
 
-    /// How many errors it was told of.
+    /// The number of errors that it got.
     pub fn leave(mut self) -> u64 {
         self.going.store(false, Relaxed);
         self.thread.take().unwrap().join().unwrap();
@@ -210,7 +210,7 @@ impl Syncer {
     }
 }
 
-/// Drops clean pages of a directory's files from memory, so that a read shows what the disk has.
+/// Drops the clean pages of the files in a directory, so that reads return what is on the disk.
 pub fn forget_pages(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else {
         return;

@@ -1,4 +1,4 @@
-//! Servers that are away: an error and never a hang, and nothing is left of it when they are back.
+//! Unreachable servers: calls fail instead of hanging, and nothing remains of them when the servers are back.
 
 use crate::running::{can_mount, command, wait_until_unmounted};
 use crate::test_cluster::{TestCluster, text};
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// Nothing here may take longer than its deadline and this.
+/// Every call must end within its deadline and this time.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A path needs several questions: of each name Linux asks twice if it knew it, and programs look around before they start.
+/// A path needs several requests: Linux sends two for each known name, and programs open other files when they start.
 const BY_PATH: Duration = Duration::from_secs(5 * DEADLINE.as_secs());
 
-/// Long enough for an object: files up to 4 KiB lie in their inode.
+/// Long enough for an object: files up to 4 KiB are inline.
 const LONG: usize = 300_000;
 
-/// What it returns, within a time: a thread that hangs is left behind.
+/// Returns the result of `work`, or fails after a timeout; a hanging thread is not joined.
 fn within<T: Send + 'static>(
     time: Duration,
     what: &str,
@@ -48,7 +48,7 @@ fn times_out_within<T: Send + 'static>(
     assert_eq!(error, Some(libc::ETIMEDOUT), "{what}");
 }
 
-/// A program of its own, as people run it, and what it says.
+/// Runs a program and returns its output.
 fn program(line: &str) -> Child {
     let mut shell = Command::new("sh");
     shell
@@ -71,7 +71,7 @@ fn program_times_out(line: &str) {
     );
 }
 
-/// It waits already, and is gone within a second after this.
+/// Kills a waiting program and checks that it ends within a second.
 fn is_killed_at_once(mut child: Child, what: &str) {
     std::thread::sleep(Duration::from_millis(500));
     assert!(child.try_wait().unwrap().is_none(), "{what} does not wait");
@@ -79,7 +79,7 @@ fn is_killed_at_once(mut child: Child, what: &str) {
     within(Duration::from_secs(1), what, move || child.wait().unwrap());
 }
 
-/// Nothing is under way, nothing is open: as if nothing had happened.
+/// Checks that no request is running and no file is open.
 fn all_is_over(mount: &Path) {
     let begun = Instant::now();
     loop {
@@ -123,7 +123,7 @@ fn calls_end_at_the_deadline_while_the_metadata_server_is_away() {
     assert!(TestCluster::status_of(&a)["mount"]["late"].as_u64() > Some(0));
     cluster.mds.signal(Signal::CONT);
     all_is_over(&a);
-    // What was told to have failed was done or was not; what was told to be done is there, and everything works.
+    // Failed operations were executed or not; successful ones were executed; and everything works.
     for mount in [&a, &b] {
         let bytes = fs::read(mount.join("f")).unwrap();
         assert!(bytes[..10] == [2; 10] && bytes[10..] == vec![1; LONG - 10]);
@@ -151,7 +151,7 @@ fn calls_end_at_the_deadline_while_an_object_server_is_away() {
     let synced = file.try_clone().unwrap();
     cluster.osses[0].kill();
     times_out("write", move || file.write_at(&[2; LONG], 0));
-    // It is still under way: what comes behind it has not begun.
+    // It is still running: later requests have not begun.
     times_out("the second write", move || again.write_at(&[3; LONG], 0));
     times_out("fsync", move || synced.sync_all());
     program_times_out(&format!("cat {}", text(&a.join("f"))));
@@ -159,7 +159,7 @@ fn calls_end_at_the_deadline_while_an_object_server_is_away() {
     let printed = String::from_utf8_lossy(&printed).into_owned();
     assert!(printed.contains("calls continue although"), "{printed}");
     assert!(printed.contains("write waits for ost"), "{printed}");
-    // Others go on.
+    // Others continue.
     within(GRACE, "what needs no object", {
         let a = a.clone();
         move || {
@@ -170,7 +170,7 @@ fn calls_end_at_the_deadline_while_an_object_server_is_away() {
     });
     cluster.osses[0].start_again();
     all_is_over(&a);
-    // The first write is there, the second never was; whoever writes now has the last word.
+    // The first write was executed, the second was not; the next write determines the contents.
     for mount in [&a, &b] {
         assert!(fs::read(mount.join("f")).unwrap() == vec![2; LONG]);
     }
@@ -206,7 +206,7 @@ fn a_killed_program_does_not_wait_for_a_server_that_is_away() {
     assert!(fs::read(mount.join("f")).unwrap() == vec![0; LONG]);
     cluster.mds.signal(Signal::STOP);
     for line in ["ls", "touch", "mkdir", "rm"] {
-        // Each in a directory of its own: the kernel lets only one program at a time change a directory.
+        // Each in a separate directory: the kernel lets only one program at a time change a directory.
         let name = if line == "ls" {
             "d"
         } else {
@@ -249,7 +249,7 @@ fn an_unmount_by_force_works_whoever_is_away() {
                 cluster.mounts[0].daemon.signal(Signal::TERM);
             }
             "gupfs stop --force" => {
-                // What it says last comes when the process has ended.
+                // The last output arrives when the process has ended.
                 let mut stop = command();
                 drop(stop.args(["stop", "--force", &at]).spawn().unwrap());
             }
@@ -261,14 +261,14 @@ fn an_unmount_by_force_works_whoever_is_away() {
             }
         }
         if how == "umount -l" {
-            // It is out of the tree, and who uses it still does, until he is killed.
+            // It is detached, and programs that use it continue to, until they are killed.
             wait_until_unmounted(&mount);
             waits.kill().unwrap();
             drop(open);
         }
         within(Duration::from_secs(10), how, move || waits.wait().unwrap());
         eprintln!("{how}: {:?}", begun.elapsed());
-        // It says that not everything could be told.
+        // It prints that it could not report everything.
         assert_eq!(cluster.mounts[0].daemon.ends(), 1, "{how}");
         eprintln!("{how}, the end: {:?}", begun.elapsed());
         assert!(begun.elapsed() < Duration::from_secs(45), "{how}");

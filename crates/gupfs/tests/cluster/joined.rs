@@ -1,4 +1,4 @@
-//! `gupfs up --listen`: a store that serves and mounts itself, mounted by others and joined by object servers.
+//! `gupfs up --listen`: other hosts mount the store, and object servers join it.
 
 use crate::running::{can_mount, gupfs, wait_until_unmounted};
 use crate::test_cluster::{Daemon, text, word_after};
@@ -41,7 +41,7 @@ fn an_object_server_joins_a_store_of_one_process_and_another_mount_sees_all() {
     let mut oss = Daemon::try_start(&oss).unwrap();
     let mut mount = Daemon::try_start(&["mount", mds, &other, "--key", &key]).unwrap();
 
-    // New files go to all three OSTs as soon as the room of the new ones is known.
+    // New files use all three OSTs as soon as the free space of the new ones is known.
     let used = || {
         let objects = at("disks").join("disk0/objects");
         fs::read_dir(objects).is_ok_and(|mut entries| entries.next().is_some())

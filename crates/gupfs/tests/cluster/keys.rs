@@ -1,4 +1,4 @@
-//! Keys of hosts that only mount: what they are good for, and what not.
+//! Client keys: what they permit, and what not.
 
 use crate::running::{TIMEOUT, can_mount, gupfs};
 use crate::test_cluster::{Daemon, Mounted, TestCluster, text};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Makes a client key; its file.
+/// Makes a client key; returns its file.
 pub fn make(cluster: &TestCluster, name: &str) -> PathBuf {
     make_with(cluster, name, &[])
 }
@@ -30,7 +30,7 @@ pub fn make_with(cluster: &TestCluster, name: &str, more: &[&str]) -> PathBuf {
     file
 }
 
-/// Mounts with it; why not, if it is refused.
+/// Mounts with the key; Err is the reason of a refusal.
 pub fn mount(cluster: &mut TestCluster, key: &str, deadline: &str) -> Result<PathBuf, String> {
     let at = cluster.root().join(format!("mnt{}", cluster.mounts.len()));
     if !at.exists() {
@@ -54,7 +54,7 @@ pub fn mount(cluster: &mut TestCluster, key: &str, deadline: &str) -> Result<Pat
     Ok(at)
 }
 
-/// What the file says, as another program than ours reads it.
+/// Parses the key file without gupfs.
 fn read(file: &PathBuf) -> AuthKey {
     let file: toml::Table = fs::read_to_string(file).unwrap().parse().unwrap();
     let text = |name: &str| file[name].as_str().unwrap().to_string();
@@ -91,7 +91,7 @@ fn line(cluster: &TestCluster, key: &AuthKey, role: Role) -> Arc<ClientConnectio
     })
 }
 
-/// An object server, and a root directory in which everybody may make files: root of hosts with a client key is nobody.
+/// A cluster with one object server and a root directory that every user can write to: root of hosts with a client key is nobody.
 fn town_open_to_all() -> TestCluster {
     let mut cluster = TestCluster::new(1, 1);
     fs::set_permissions(&cluster.mounts[0].at, Permissions::from_mode(0o1777)).unwrap();
@@ -138,7 +138,7 @@ fn a_host_with_a_client_key_mounts_and_cannot_speak_as_a_server() {
             }
         }
     });
-    // The admin of the server's host sees them.
+    // The administrator of the server's host sees them.
     assert!(cluster.status()["mds"]["targets"][0]["incarnation"].is_u64());
     let (dir, file) = (text(&cluster.root().join("new")), text(&file));
     let added = gupfs(["ost", "add", &dir, "--mds", &cluster.at, "--key", &file]);
@@ -170,7 +170,7 @@ fn a_revoked_key_ends_the_mount_and_lets_nobody_in() {
     assert!(fs::write(at.join("f"), "after").is_err());
     let why = mount(&mut cluster, &text(&gone), "5s").unwrap_err();
     assert!(why.contains("client key 'node7': it was revoked"), "{why}");
-    // Others notice nothing; the name can be given again.
+    // Others are not affected; the name can be used again.
     fs::write(other.join("g"), "x").unwrap();
     let begun = Instant::now();
     while fs::read(other.join("f")).unwrap() != b"before" {
@@ -186,7 +186,7 @@ fn a_revoked_key_ends_the_mount_and_lets_nobody_in() {
     fs::remove_file(&gone).unwrap();
     let again = make(&cluster, "node7");
     let _ = mount(&mut cluster, &text(&again), "5s").unwrap();
-    // Its last words reach nobody.
+    // Its last reports reach no server.
     drop(cluster.mounts.remove(0));
     cluster.stop();
 }

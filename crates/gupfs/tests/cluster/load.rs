@@ -1,4 +1,4 @@
-//! A program that knows what it did: each of its operations must succeed, exactly once, whatever dies meanwhile.
+//! A load of programs that check their results: each operation must succeed exactly once, whichever daemon dies in the meantime.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What one program made: the content of each file, by name below its own directory.
+/// The files that one program created: contents by name in its directory.
 #[derive(Default)]
 pub struct Journal {
     pub name: String,
@@ -15,10 +15,10 @@ pub struct Journal {
     pub operations: u64,
 }
 
-/// Programs at work meanwhile, on all mounts.
+/// Running programs, on all mounts.
 const PROGRAMS: usize = 4;
 
-/// Lets the programs end, also when the test fails.
+/// Ends the programs, also when the test fails.
 pub struct Ends<'a>(pub &'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -27,7 +27,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Runs programs while something happens to the servers; what they made, which is there through every mount.
+/// Runs programs during `work`; returns their files, after checking them through every mount.
 pub fn while_working(mounts: &[PathBuf], happens: impl FnOnce()) -> Vec<Journal> {
     let ends = AtomicBool::new(false);
     let journals: Vec<Journal> = std::thread::scope(|scope| {
@@ -51,7 +51,7 @@ pub fn while_working(mounts: &[PathBuf], happens: impl FnOnce()) -> Vec<Journal>
     journals
 }
 
-/// Works until it is told to end. An error of any operation is one of ours: every name belongs to this program alone.
+/// Works until it is stopped. No operation may fail, because no other program uses these names.
 pub fn work(mount: &Path, name: &str, ends: &AtomicBool) -> Journal {
     let mut journal = Journal {
         name: name.to_string(),
@@ -119,7 +119,7 @@ impl Journal {
         self.files.insert(to.to_string(), bytes);
     }
 
-    /// What is there, seen through any mount, is what this program made.
+    /// Checks through a mount that the directory has exactly the files of this program.
     pub fn compare(&self, mount: &Path) {
         let top = mount.join(&self.name);
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Locks of real programs on two mounts, as if all ran on one host.
+//! Locks of real programs on two mounts behave as on one host.
 
 use crate::running::can_mount;
 use crate::test_cluster::{TestCluster, text};
@@ -10,14 +10,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A program in a few lines, with the file that it locks.
+/// A short Python program that locks a file.
 fn python(lines: &str, file: &Path, more: &[&str]) -> Child {
     let mut python = Command::new("python3");
     python.args(["-c", lines, &text(file)]).args(more);
     python.stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until it says something.
+/// Waits for its output.
 fn hear(child: &mut Child) -> String {
     let mut line = String::new();
     let printed = child.stdout.as_mut().unwrap();
@@ -45,7 +45,7 @@ except BlockingIOError:
     print('is refused')
 ";
 
-/// Adds one, again and again, to what it reads under the lock.
+/// Repeatedly reads a number, adds one, and writes it, under the lock.
 const COUNT: &str = r"
 import fcntl, os, sys
 lock = fcntl.flock if sys.argv[2] == 'flock' else fcntl.lockf

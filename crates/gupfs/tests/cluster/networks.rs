@@ -1,27 +1,27 @@
-//! Hosts that are networks of their own on this one: each has a cable to a switch, and cables can be cut.
+//! Simulated hosts: network namespaces with a link to a switch each; a test can cut the links.
 
 use crate::test_cluster::DaemonHosts;
 use gupfs_skips::{Need, skip};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// How a host loses the others.
+/// How a host is disconnected.
 #[derive(Clone, Copy, Debug)]
 pub enum Cut {
-    /// Its network card is off: whoever sends there is told at once that there is no way.
+    /// Its network interface is down: senders get an error at once.
     CardOff,
-    /// Its cable leads to nobody: its card is on, what is sent is gone, and nobody is told anything.
+    /// Its link is disconnected from the switch: the interface is up, and packets are lost without an error.
     Silence,
 }
 
-/// Taken away when dropped, also after a failed test.
+/// Removed on drop, also after a failed test.
 pub struct Networks {
     tag: String,
     hosts: Vec<String>,
 }
 
 impl Networks {
-    /// None where this process may not make any.
+    /// None if this host or process cannot create network namespaces.
     pub fn wire(hosts: &[&str]) -> Option<Networks> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let networks = Networks {
@@ -105,7 +105,7 @@ impl Drop for Networks {
     fn drop(&mut self) {
         let networks = self.hosts.iter().map(|host| self.network(host));
         for network in networks.chain([self.hub()]) {
-            // One that was not made, since something failed before, is none to be taken away.
+            // If the setup failed, some do not exist.
             let _ = ip(&format!("netns delete {network}"));
         }
     }

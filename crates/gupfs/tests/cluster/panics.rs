@@ -1,6 +1,6 @@
-//! A panic in any thread of a daemon ends the process with its own exit code, and clients go on when it is started again.
+//! A panic in any thread of a daemon ends the process with exit code 70, and clients continue after its restart.
 //!
-//! The panic is planted from outside, as a debugger does it: a thread is stopped in whatever system call it is, and made to call
+//! The test plants the panic from outside, like a debugger: it stops a thread in a system call, and makes it call
 //! the function that `None.unwrap()` calls. The daemons know nothing of it.
 #![cfg(target_arch = "x86_64")] // registers are set by hand
 
@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// What docs/operate.md says.
+/// The exit code in docs/operate.md.
 const PANICKED: i32 = 70;
 
-/// One thread of each kind that a process has. Threads with numbers are of one kind.
+/// One thread of each kind in a process. Threads whose names differ by a number are of one kind.
 fn kinds(pid: u32) -> BTreeSet<String> {
     threads(pid)
         .into_iter()
@@ -27,14 +27,14 @@ fn kind(name: &str) -> String {
         .to_string()
 }
 
-/// Plants a panic in one thread of each kind, in one life of the daemon each; `goes_on` is asked after each restart.
+/// Plants a panic in one thread of each kind, each in another run of the daemon; calls `goes_on` after each restart.
 fn each_kind(daemon: &mut Daemon, goes_on: &dyn Fn(usize)) {
     let program = Program::read();
     let kinds = kinds(daemon.pid());
     assert!(!kinds.is_empty());
     for (round, wanted) in kinds.iter().enumerate() {
         let all = threads(daemon.pid());
-        // One that comes and goes, such as a pool's, may not be there now.
+        // A short-lived thread, such as one of a pool, may not exist now.
         let Some((thread, name)) = all.into_iter().find(|(_, name)| kind(name) == *wanted) else {
             continue;
         };

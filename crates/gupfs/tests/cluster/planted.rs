@@ -1,4 +1,4 @@
-//! A panic planted in a running process, as a debugger would.
+//! Plants a panic in a running process, like a debugger.
 //!
 //! Unsafe: ptrace(2) has no safe binding. All of it is in `Traced`, which follows ptrace(2) and proc(5).
 #![cfg(target_arch = "x86_64")]
@@ -15,7 +15,7 @@ const PANICS: &str = "4core6option13unwrap_failed";
 const NO_SYSTEM_CALL: u64 = u64::MAX;
 
 /// System calls of the allocator, and of stdout and stderr. Nothing that panics is inside of those, holding their locks, which
-/// whoever tells of a panic needs. A thread that is in no system call may be there, too.
+/// the panic hook needs. A thread that is in no system call may hold them, too.
 const NEVER_PANICS: [libc::c_long; 8] = [
     libc::SYS_brk,
     libc::SYS_mmap,
@@ -27,10 +27,10 @@ const NEVER_PANICS: [libc::c_long; 8] = [
     libc::SYS_writev,
 ];
 
-/// Where the planted panic says it is.
+/// The location in the message of the planted panic.
 const PLACE: &[u8] = b"planted by a test";
 
-/// The binary that is tested: where its function lies.
+/// The address of the function in the tested binary.
 pub struct Program {
     path: std::path::PathBuf,
     function: u64,
@@ -44,7 +44,7 @@ impl Program {
         Program { path, function }
     }
 
-    /// Where the program lies in the memory of this process.
+    /// The load address of the program in this process.
     fn base(&self, pid: u32) -> u64 {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
         let path = self.path.to_str().unwrap();
@@ -69,11 +69,11 @@ pub fn threads(pid: u32) -> Vec<(i32, String)> {
     found
 }
 
-/// Makes this thread panic.
+/// Makes a thread panic.
 pub fn plant(program: &Program, pid: u32, thread: i32) {
     let function = program.base(pid) + program.function;
     let (traced, mut registers) = Traced::stop_in_system_call(thread);
-    // Below what the thread's function may use without saying so (128 bytes), and room for what is laid there.
+    // Below the red zone of the thread's function (128 bytes), and space for the data.
     let text = (registers.rsp - 1024) & !15;
     let location = text + 64;
     let memory = File::options()
@@ -127,7 +127,7 @@ impl Traced {
 
     fn stop(thread: i32) -> Traced {
         let null = std::ptr::null_mut::<libc::c_void>();
-        // SAFETY: these requests take no memory of ours.
+        // SAFETY: these requests access no memory of this process.
         unsafe {
             assert_eq!(
                 libc::ptrace(libc::PTRACE_SEIZE, thread, null, null),
@@ -175,7 +175,7 @@ impl Traced {
 impl Drop for Traced {
     fn drop(&mut self) {
         let null = std::ptr::null_mut::<libc::c_void>();
-        // SAFETY: it takes no memory of ours.
+        // SAFETY: it accesses no memory of this process.
         unsafe { libc::ptrace(libc::PTRACE_DETACH, self.0, null, null) };
     }
 }

@@ -1,10 +1,10 @@
-//! The POSIX suite on mounts among others, where the kernel caches nothing.
+//! The POSIX suite on a mount of a cluster, where the kernel caches nothing.
 
 use crate::running::can_mount;
 use crate::test_cluster::TestCluster;
 use gupfs_conform::{Exception, Filter, run};
 
-/// Groups of the suite that take longest where nothing is cached, with what they try tried elsewhere.
+/// The groups of the suite that run by default: the others take long without caches, and run in other tests.
 fn filter() -> Filter {
     match std::env::var("GUPFS_POSIX_WHOLE") {
         Ok(_) => Filter::default(),

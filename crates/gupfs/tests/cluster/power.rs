@@ -1,4 +1,4 @@
-//! The power of one server is cut while clients live on.
+//! Power losses of one server while its clients continue to run.
 
 use crate::images::Images;
 use crate::load::{self, Ends};
@@ -53,10 +53,10 @@ fn power_cuts_of_the_metadata_server_undo_nothing_that_was_answered() {
 }
 
 const BLOCK: usize = 64 << 10;
-/// Several components, so that a file lies on all targets.
+/// Several components, so that a file has objects on all targets.
 const BLOCKS: usize = 24;
 
-/// What one program counts on: which version of each block an fsync has made durable, or may not have yet.
+/// The expectations of one program: which version of each block an fsync has made durable, or may not have yet.
 struct Book {
     file: File,
     versions: Vec<u64>,
@@ -88,7 +88,7 @@ impl Book {
         self.unsynced.push(block);
     }
 
-    /// As careful programs do: what may be lost is written again.
+    /// Writes again what may be lost, as careful programs do.
     fn sync(&mut self) {
         while let Err(error) = self.file.sync_data() {
             assert_eq!(error.raw_os_error(), Some(5), "{error}");
@@ -101,7 +101,7 @@ impl Book {
         self.syncs += 1;
     }
 
-    /// All that was written and synced is there.
+    /// Checks that all synced data exists.
     fn check(&self, file: &File) {
         for (block, version) in self.versions.iter().enumerate() {
             let mut bytes = vec![0; BLOCK];

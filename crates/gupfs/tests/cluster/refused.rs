@@ -1,4 +1,4 @@
-//! Who does not belong is told so, at once.
+//! Processes that do not belong to the cluster are rejected at once, with the reason.
 
 use crate::running::{can_mount, gupfs, refused};
 use crate::test_cluster::{Daemon, TestCluster, text};
@@ -73,7 +73,7 @@ fn without_a_key_nobody_listens_beyond_this_host() {
     .assert_eq(&refused(&output, dir.path()));
 }
 
-/// A directory that is mounted at another place, too.
+/// A bind mount of a directory.
 struct Bound(PathBuf);
 
 impl Bound {
@@ -142,7 +142,7 @@ fn a_store_is_for_its_owner_alone_whatever_the_umask() {
         };
         let mut mds = start();
         assert_eq!(mode(&store), 0o700);
-        // Nobody else gets below that directory; what decides who serves, and the key, are closed by themselves.
+        // No other user can enter that directory; the lock file and the key have restrictive modes themselves.
         for name in ["gupfs.lock", "cluster.key"] {
             assert_eq!(mode(&store.join(name)), 0o600, "{name} with umask {umask}");
         }
@@ -151,7 +151,7 @@ fn a_store_is_for_its_owner_alone_whatever_the_umask() {
             assert_eq!(mode & 0o077, 0, "{at}: {mode:o} with umask {umask}");
         }
         assert_eq!(mds.stop(), 0);
-        // A store from before: of a directory that everybody may read, and lock.
+        // A store of an older version: every user can read and lock its directory.
         fs::set_permissions(&store, fs::Permissions::from_mode(0o755)).unwrap();
         fs::remove_file(store.join("gupfs.lock")).unwrap();
         let neighbour = fs::File::open(&store).unwrap();

@@ -1,5 +1,4 @@
-//! A store that is restored from a copy is refused, never believed, however often its daemon is started; and what `--accept-loss`
-//! promises.
+//! A store that was restored from a copy is refused, however often its daemon is started; and the promises of `--accept-loss`.
 
 use crate::running::{can_mount, gupfs};
 use crate::test_cluster::{Daemon, TestCluster, text};
@@ -17,7 +16,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.unwrap().success());
 }
 
-/// As `cp -a` restores it.
+/// Copies like `cp -a`.
 fn restore(copy_of: &Path, to: &Path) {
     copy(copy_of, to);
 }
@@ -28,7 +27,7 @@ fn start_mds(cluster: &TestCluster, more: &[&str]) -> Result<Daemon, String> {
     Daemon::try_start(&[&args[..], more].concat())
 }
 
-/// It serves nothing: it ends by itself, as soon as it has heard of what it does not know.
+/// Checks that it ends by itself when it learns of a later state.
 fn is_refused(cluster: &TestCluster) {
     if let Ok(mut mds) = start_mds(cluster, &[]) {
         assert_eq!(mds.ends(), 1);
@@ -86,7 +85,7 @@ fn a_restored_metadata_store_is_refused_and_with_accept_loss_shows_no_bytes_of_l
             is_refused(&cluster);
         }
         assert_eq!(lost_found(&cluster), 0);
-        // The right one is what it was.
+        // The right store is unchanged.
         restore(&newest, &cluster.store());
         cluster.mds = start_mds(&cluster, &[]).unwrap();
         let point = cluster.mount();
@@ -121,7 +120,7 @@ fn a_restored_metadata_store_is_refused_and_with_accept_loss_shows_no_bytes_of_l
         assert_eq!(counted, 4);
         end_mounts(&mut cluster);
         assert_eq!(cluster.mds.stop(), 0);
-        // Accepted once, it is the store.
+        // After one accepted loss it starts normally.
         cluster.mds = start_mds(&cluster, &[]).unwrap();
         let point = cluster.mount();
         assert_eq!(fs::read(point.join("new3")).unwrap().len(), 4 * MIB);
@@ -149,7 +148,7 @@ fn start_oss(cluster: &TestCluster, dir: &Path, at: &str) -> Daemon {
     Daemon::try_start(&args).unwrap()
 }
 
-/// What a program reads of a file that holds `right`, asked until something is said.
+/// Reads a file until the read succeeds or fails.
 fn reads(point: &Path, name: &str, right: u8) -> Option<bool> {
     let read = fs::read(point.join(name));
     read.ok().map(|bytes| bytes == vec![right; MIB])
@@ -211,7 +210,7 @@ fn a_twin_of_an_ost_is_refused_and_the_original_serves_on() {
         assert_eq!(reads(&point, "b", b'B'), Some(true));
         std::thread::sleep(Duration::from_millis(500));
     }
-    // Neither when the original is away for longer than its term.
+    // Also not when the original is unreachable for longer than its term.
     cluster.osses[0].kill();
     std::thread::sleep(Duration::from_secs(8));
     cluster.osses[0].start_again();

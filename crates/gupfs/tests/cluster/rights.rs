@@ -1,4 +1,4 @@
-//! What an object server answers who has the cluster's key and asks for what is not his.
+//! The replies of an object server to a process that has the cluster key and sends requests without the right to them.
 
 use crate::running::{can_mount, gupfs};
 use crate::test_cluster::TestCluster;
@@ -22,7 +22,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A program that speaks to the servers without being a client as it should be.
+/// A process that sends requests to the servers and does not behave like a client.
 struct Stranger {
     platform: Platform,
     key: ClusterKey,
@@ -35,7 +35,7 @@ struct Stranger {
     changes: u64,
 }
 
-/// Where a file's bytes are, and what shows that one may use them.
+/// The layout of a file and the capability for it.
 struct Found {
     layout: Layout,
     capability: Capability,
@@ -101,7 +101,7 @@ impl Stranger {
         reply.result
     }
 
-    /// Comes back to a server that was started again and says what was never so: its session is ended for it.
+    /// Reconnects to a restarted server with false claims: the server ends the session.
     async fn comes_back_with_a_lie(&mut self) {
         let of = match self.ask(MetaOp::StatFs).await {
             Err(FsError::OtherInstance(life)) => std::mem::replace(&mut self.life, life),
@@ -152,7 +152,7 @@ impl Stranger {
         self.find(MetaOp::Open { ino, open }).await
     }
 
-    /// The object server of a target, to be asked with whatever is to be shown.
+    /// Sends requests to the object server of a target with any credentials.
     async fn at(&self, ost: OstId) -> Arc<ClientConnection> {
         let map: cluster::ClusterReply = self.mds.peer().call(cluster::ClusterRequest::Map).await;
         let Ok(cluster::ClusterReplyBody::Map(map)) = map else {
@@ -267,10 +267,10 @@ fn what_was_not_given_is_refused_counted_and_shown() {
         let grant = of_a.capability.for_ost(ost).unwrap();
         let oss = stranger.at(ost).await;
         let of = async |warrant, op| fault(stranger.try_at(&oss, ost, warrant, op).await);
-        // What was given.
+        // The issued capability.
         let mine = stranger.client(Some(grant));
         assert_eq!(of(mine, read(object)).await, Ok(()));
-        // Nothing; another file's; one that was made up; more rights than were given.
+        // None; that of another file; a forged one; with more rights than were issued.
         assert_eq!(
             of(DataCredentials::None, read(object)).await,
             Err(CapabilityFault::Missing)
@@ -292,7 +292,7 @@ fn what_was_not_given_is_refused_counted_and_shown() {
         };
         let more = stranger.client(Some(more));
         assert_eq!(of(more, write(object)).await, Err(CapabilityFault::Forged));
-        // What is the metadata server's alone.
+        // Requests that only the metadata server may send.
         let list = data::DataOp::List {
             after: None,
             limit: 10,
@@ -302,7 +302,7 @@ fn what_was_not_given_is_refused_counted_and_shown() {
             epoch: grant.epoch,
             mac: grant.mac,
         };
-        // In a client's role nobody speaks as a server. In a server's, which the cluster's key proves, the tag decides.
+        // The role client permits no requests of a server. With the role of a server, which the cluster key proves, the MAC is checked.
         let told = stranger.try_at(&oss, ost, server, list.clone()).await;
         assert_eq!(told, Err(FsError::NotPermitted));
         let as_mds = line(
@@ -315,7 +315,7 @@ fn what_was_not_given_is_refused_counted_and_shown() {
         assert_eq!(fault(told), Err(CapabilityFault::Forged));
         let told = stranger.try_at(&as_mds, ost, mine, list).await;
         assert_eq!(told, Err(FsError::NotPermitted));
-        // Who does not hold a file gets no right to write it, however it asks.
+        // A session without the write lease gets no capability to write, whatever it requests.
         let rights = Rights::WRITE;
         let permit = stranger
             .ask(MetaOp::IssueCapability { ino: a, rights })
@@ -343,7 +343,7 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
     fs::write(&path, vec![5; 100_000]).unwrap();
     let file = ino(&path);
     run(async {
-        // It opens the file before somebody holds it, who would be asked to tell.
+        // It opens the file before another session has its write lease and would get a callback.
         let mut reader = Stranger::enter(&cluster).await;
         let found = reader.open(file).await;
         let mut stranger = Stranger::enter(&cluster).await;
@@ -359,12 +359,12 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
         let late =
             async |stranger: &Stranger| fault(stranger.try_at(&oss, ost, may, write(object)).await);
         assert_eq!(late(&stranger).await, Ok(()));
-        // One that holds nothing is fenced all the same.
+        // A session without a write lease is fenced, too.
         let shown = reader.client(found.capability.for_ost(ost));
         let reading =
             async |reader: &Stranger| fault(reader.try_at(&oss, ost, shown, read(object)).await);
         assert_eq!(reading(&reader).await, Ok(()));
-        // They are ended at once; their passes, of the life before, count for 20 s more.
+        // They end at once; their session capabilities of the previous instance are valid for 20 s more.
         cluster.mds.kill();
         cluster.mds.start_again();
         tokio::join!(
@@ -373,12 +373,12 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
         );
         assert_eq!(late(&stranger).await, Err(CapabilityFault::Fenced));
         assert_eq!(reading(&reader).await, Err(CapabilityFault::Fenced));
-        // Another holds the file from here on.
+        // From now on another session has the write lease.
         let path = path.clone();
         let written = tokio::task::spawn_blocking(move || fs::write(&path, vec![6; 50_000]));
         written.await.unwrap().unwrap();
         assert_eq!(late(&stranger).await, Err(CapabilityFault::Fenced));
-        // One that is not heard of any more: its pass is over when the session is.
+        // A session that is not renewed: its session capability expires before it ends.
         let mut silent = Stranger::enter(&cluster).await;
         let found = silent.open(file).await;
         let (ost, object) = found.object(file);

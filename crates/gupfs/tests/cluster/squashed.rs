@@ -1,4 +1,4 @@
-//! A host whose root is nobody: its programs do all that POSIX lets them through what they have open, its root what anybody may.
+//! A host with root squash: its programs can do through open files all that POSIX permits, its root what every user may do.
 
 use crate::keys;
 use crate::running::can_mount;
@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 
 const USER: u32 = 1000;
 
-/// An ordinary user's program: it goes on through what it has open whatever becomes of modes and names, also when the metadata
-/// server was killed half way.
+/// A program of an ordinary user: its open files stay usable whatever happens to modes and names, also when the metadata
+/// server is killed in between.
 const PROGRAM: &str = r"
 import fcntl, os, sys
 home = sys.argv[1]
@@ -97,7 +97,7 @@ fn programs_of_a_host_whose_root_is_nobody_do_what_posix_lets_them() {
     fs::create_dir(with_roots.join("home")).unwrap();
     chown(with_roots.join("home"), Some(USER), Some(USER)).unwrap();
     make_of_root(&with_roots);
-    // With a key that does not say that its root counts.
+    // With a key made without --root.
     let key = keys::make(&cluster, "node7");
     let mount = keys::mount(&mut cluster, &text(&key), "60s").unwrap();
     let (home, roots) = (mount.join("home"), mount.join("of root"));
@@ -110,7 +110,7 @@ fn programs_of_a_host_whose_root_is_nobody_do_what_posix_lets_them() {
     cluster.stop();
 }
 
-/// A file for root alone, made on a host that has the cluster's key: there root counts.
+/// A file that only root can read, created on a host with the cluster key, where root is root.
 fn make_of_root(mount: &Path) {
     fs::write(mount.join("of root"), "root only").unwrap();
     fs::set_permissions(mount.join("of root"), Permissions::from_mode(0o600)).unwrap();
@@ -136,7 +136,7 @@ fn root_of_a_host_counts_where_its_key_or_the_metadata_server_says_so() {
     cluster.mds.kill();
     cluster.mds.start_again_with(&["--root-squash", "false"]);
     assert_eq!(read(&squashed).unwrap(), "root only");
-    // What the mount remembers of that gives no right.
+    // The cached state of the mount gives no right.
     cluster.mds.kill();
     cluster.mds.start_again();
     assert!(is_denied(read(&squashed)));

@@ -1,4 +1,4 @@
-//! Any daemon may die and come back: clients wait, ask again, and nothing is lost or done twice.
+//! Any daemon may die and restart: clients wait and resend, and nothing is lost or executed twice.
 
 use crate::load;
 use crate::running::can_mount;
@@ -23,7 +23,7 @@ fn servers_are_killed_and_every_operation_is_done_once() {
         .map(|mount| mount.at.clone())
         .collect();
     let journals = load::while_working(&mounts, || {
-        // A fixed order that has every daemon die after every other.
+        // A fixed order in which every daemon dies after every other.
         for kill in 0..kills() {
             std::thread::sleep(Duration::from_millis(300 + (kill as u64 * 377) % 900));
             let daemon = match [0, 1, 2, 0, 2, 1, 1, 0, 0, 2, 2][kill % 11] {
@@ -79,7 +79,7 @@ fn a_mount_that_dies_leaves_nothing_that_others_wait_for_longer_than_its_term() 
     let mut writer = fs::File::create(a.join("f")).unwrap();
     std::io::Write::write_all(&mut writer, &vec![3; 200_000]).unwrap();
     cluster.mounts[0].daemon.kill();
-    // Its session ends after its term; then the objects say how long the file is.
+    // Its session ends after its term; then the file has the size of its objects.
     let begun = std::time::Instant::now();
     assert!(fs::read(b.join("f")).unwrap() == vec![3; 200_000]);
     assert!(

@@ -1,4 +1,4 @@
-//! Daemons that are started, killed and started again, and gone when the test ends.
+//! A cluster of daemons that a test starts, kills and restarts; they end with the test.
 
 use crate::running::{TIMEOUT, command, gupfs, wait_until_unmounted};
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// One process, which can be started again with the same arguments.
+/// A daemon process, which can be restarted with the same arguments.
 pub struct Daemon {
     before: Vec<String>,
     args: Vec<String>,
@@ -17,7 +17,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Err is what it said before it ended.
+    /// Err is its output before it ended.
     pub fn try_start(args: &[&str]) -> Result<Daemon, String> {
         Daemon::try_start_after(Vec::new(), args)
     }
@@ -27,7 +27,7 @@ impl Daemon {
         started.unwrap_or_else(|printed| panic!("gupfs {}: {printed}", args[0]))
     }
 
-    /// By a command before `gupfs`, which runs its arguments.
+    /// Starts it through a command prefix, which executes its arguments.
     pub fn try_start_after(before: Vec<String>, args: &[&str]) -> Result<Daemon, String> {
         let (child, ready) = spawn(&before, args)?;
         Ok(Daemon {
@@ -38,7 +38,7 @@ impl Daemon {
         })
     }
 
-    /// kill -9, and wait until the process is gone.
+    /// Sends SIGKILL, and waits until the process has ended.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -118,7 +118,7 @@ fn spawn(before: &[String], args: &[&str]) -> Result<(Child, String), String> {
     for line in lines.by_ref() {
         let line = line.unwrap();
         if line.contains("ready in") {
-            // Whoever prints to a pipe that nobody reads is ended by it.
+            // Read on: a write to a pipe without a reader would end the process.
             std::thread::spawn(move || lines.for_each(drop));
             return Ok((child, line));
         }
@@ -127,10 +127,10 @@ fn spawn(before: &[String], args: &[&str]) -> Result<(Child, String), String> {
     Err(format!("{status}\n{}", printed.join().unwrap()))
 }
 
-/// Where daemons run that do not simply run here. They are named "mds", "oss0", "mnt0" and so on.
+/// The hosts of daemons that do not run on this one. The daemons have the names "mds", "oss0", "mnt0" and so on.
 #[derive(Clone, Default)]
 pub struct DaemonHosts {
-    /// Words before `gupfs` for a daemon: of a program that becomes it.
+    /// The command prefix of a daemon.
     pub before: BTreeMap<String, Vec<String>>,
     /// Where a daemon listens.
     pub addresses: BTreeMap<String, String>,
@@ -141,14 +141,14 @@ impl DaemonHosts {
         self.before.get(daemon).cloned().unwrap_or_default()
     }
 
-    /// With a port that is free.
+    /// An address with a free port.
     fn listens(&self, daemon: &str) -> String {
         let address = self.addresses.get(daemon);
         format!("{}:0", address.map_or("127.0.0.1", String::as_str))
     }
 }
 
-/// One metadata server, object servers with two targets each, mounts. Mounts end first, then servers.
+/// One metadata server, object servers with two targets each, and mounts. A drop ends the mounts first, then the servers.
 pub struct TestCluster {
     pub mounts: Vec<Mounted>,
     pub osses: Vec<Daemon>,
@@ -163,7 +163,7 @@ pub struct TestCluster {
     daemon_hosts: DaemonHosts,
 }
 
-/// Certificates for all, and the name they carry.
+/// The directory of the certificates, and the name in them.
 #[derive(Clone)]
 pub struct TlsFiles {
     pub dir: String,
@@ -358,12 +358,12 @@ impl TestCluster {
         }
     }
 
-    /// Everything is told to end, and does so well; what it left is gone.
+    /// Stops everything, checks that it ends cleanly, and removes its files.
     pub fn stop(mut self) {
         self.end_all();
     }
 
-    /// The same, and what it left stays.
+    /// The same, but keeps its files.
     pub fn end_all(&mut self) {
         for mut mount in self.mounts.drain(..) {
             assert_eq!(mount.daemon.stop(), 0);
@@ -375,7 +375,7 @@ impl TestCluster {
     }
 }
 
-/// `gupfs`, which the program of these words becomes.
+/// `gupfs` with a command prefix.
 fn command_after(before: &[String]) -> Command {
     let gupfs = command();
     let [program, words @ ..] = before else {

@@ -3,7 +3,7 @@
 use crate::running::{can_mount, command};
 use crate::test_cluster::TestCluster;
 
-/// Mappings are left out: a mapped page stays as it was read (SEMANTICS, "What is not promised").
+/// Without mappings: a mapped page may be stale (SEMANTICS, "What is not promised").
 const OPS: &str = "names,data,append,attributes,locks";
 
 #[test]

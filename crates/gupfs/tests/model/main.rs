@@ -1,4 +1,4 @@
-//! Random system calls on a real mount and on an honest model beside it; whatever differs is shrunk until it reads like a
+//! Random system calls on a real mount and on a simple model; a difference is shrunk until it reads like a
 //! shell session.
 
 // A test of the real program on the real clock.
@@ -23,7 +23,7 @@ fn compare(ops: &[Op], dir: &std::path::Path, restart: &dyn Fn()) -> Result<(), 
     let mut real = Real::new(dir);
     for (number, op) in ops.iter().enumerate() {
         if *op == Op::Restart {
-            // What is open does not survive the program; everything else does.
+            // Open files end with the program; everything else survives it.
             model.close_all();
             real.close_all();
             restart();
@@ -54,7 +54,7 @@ fn run(cases: u32, ops: impl Strategy<Value = Op>, length: usize) {
     std::fs::create_dir(&mount).expect("a mount point");
     let program = RefCell::new(Some(Program::start(&store, &mount)));
     let restart = || {
-        // The dead mount must be gone before the next one is made.
+        // The dead mount must be removed before the next mount.
         drop(program.borrow_mut().take());
         *program.borrow_mut() = Some(Program::start(&store, &mount));
     };
@@ -65,7 +65,7 @@ fn run(cases: u32, ops: impl Strategy<Value = Op>, length: usize) {
         failure_persistence: None,
         ..Config::default()
     };
-    // The same cases each time, so that a change is judged by what it changed; others when somebody asks.
+    // The same cases each time, so that runs are comparable; others with GUPFS_RANDOM.
     let mut runner = match std::env::var_os("GUPFS_RANDOM") {
         Some(_) => TestRunner::new(config),
         None => {
@@ -94,7 +94,7 @@ fn a_mount_does_what_the_model_does() {
     run(cases, op::any(), 80);
 }
 
-/// kill -9 and a new start now and then: nothing that was answered is lost.
+/// SIGKILL and a restart now and then: no acknowledged change is lost.
 #[test]
 fn a_mount_does_what_the_model_does_across_kills() {
     run(

@@ -1,9 +1,9 @@
-//! The model: what POSIX says, with maps and byte vectors, for root.
+//! The model: the POSIX semantics for root, with maps and byte vectors.
 
 use crate::op::{How, Op, Path, SLOTS};
 use std::collections::BTreeMap;
 
-/// What a call gave: an errno, or what a program can see.
+/// The result of a call: an errno, or what a program can observe.
 pub type Outcome = Result<Seen, i32>;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -359,7 +359,7 @@ impl Model {
         self.nodes[dir].nlink += u64::from(is_dir);
     }
 
-    /// Takes a name away from a directory, and a link from what it named.
+    /// Removes a name from a directory, and decrements the link count of its inode.
     fn drop_name(&mut self, dir: usize, name: &'static str) {
         let node = self.entries_mut(dir).remove(name).expect("checked before");
         if self.kind(node) == 'd' {
@@ -425,7 +425,7 @@ impl Model {
             (How::Exchange, None) => return Err(libc::ENOENT),
             _ => {}
         }
-        // Linux looks at the way up before it looks at what is there.
+        // Linux checks the parent directories before the target.
         if self.holds(moved, to_dir) {
             return Err(libc::EINVAL);
         }

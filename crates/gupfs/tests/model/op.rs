@@ -1,4 +1,4 @@
-//! What may happen: few names, so that operations meet.
+//! The operations: they use few names, so that they affect each other.
 
 use proptest::prelude::*;
 

@@ -49,7 +49,7 @@ impl Program {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        // Nobody reads what it logs from here on; a full pipe must not stop it.
+        // Nothing reads its log from now on; a full pipe must not block it.
         if let Some(mut errors) = program.child.stderr.take() {
             std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
         }
@@ -74,7 +74,7 @@ impl Drop for Program {
     }
 }
 
-/// The way in which requests come to the mounts of this run: the tests run once for each.
+/// The transport of the mounts of this run; `make test` runs these tests with each.
 fn transport() -> String {
     std::env::var("GUPFS_TEST_TRANSPORT").unwrap_or("device".into())
 }

@@ -1,4 +1,4 @@
-//! The same operations as system calls.
+//! The operations as system calls.
 
 use crate::model::{NOWHERE, Outcome, Seen};
 use crate::op::{How, Op, Path, SLOTS};
@@ -118,7 +118,7 @@ impl Real {
                 Ok(Seen::Count(done))
             }
             Op::Read { path, at, len } => {
-                // A reader of its own, so that the page cache takes part.
+                // A separate descriptor, so that the page cache is used.
                 self.file(path, OFlags::RDWR)?;
                 read(&self.file(path, OFlags::RDONLY)?, *at, *len)
             }

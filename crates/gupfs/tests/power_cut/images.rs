@@ -32,7 +32,7 @@ fn text(path: &Path) -> &str {
 
 /// Everything one test needs; taken away when dropped.
 pub struct Images {
-    /// Unmounted in this order: first what lies inside.
+    /// Unmounted in this order: the inner ones first.
     inner: Option<Mounted>,
     outer: Mounted,
     dir: tempfile::TempDir,
@@ -84,7 +84,7 @@ impl Images {
         at
     }
 
-    /// The disk loses what was not synced; nobody may use it meanwhile.
+    /// The disk loses everything that was not synced; no process may use it meanwhile.
     #[allow(dead_code)] // this file serves two tests
     pub fn lose(&mut self) {
         let (image, crash) = (
@@ -92,13 +92,13 @@ impl Images {
             self.outer.at.join("crash.img"),
         );
         must("cp", &["--reflink=always", text(&image), text(&crash)]);
-        // What this writes is taken away with the image.
+        // The image is removed with everything that this writes.
         self.inner = None;
         std::fs::rename(&crash, &image).expect("the image as it was");
         self.inner = Some(Mounted::loop_mount(&image, &self.dir.path().join("inner")));
     }
 
-    /// The disk as it is at this moment, mounted beside the living one.
+    /// Mounts a copy of the current state of the disk.
     #[allow(dead_code)]
     pub fn cut(&self) -> After {
         let image = self.outer.at.join("crash.img");
@@ -138,7 +138,7 @@ impl After {
 impl Drop for After {
     fn drop(&mut self) {
         self.mounted = None;
-        // The next cut makes a new one; a failure shows itself there.
+        // The next power loss makes a new one, and fails if this one is left.
         let _ = std::fs::remove_file(&self.image);
     }
 }

@@ -1,4 +1,4 @@
-//! What each writer did, and which states of its files a power cut may leave.
+//! The steps of each writer, and the states of its files that a power loss may leave.
 //!
 //! A writer has few files and takes one step at a time: change one file, fsync, acknowledge. Step n + 1 begins only when step n
 //! is acknowledged. So after a cut every file is as after the last acknowledged step, but for the one file of the step under
@@ -85,7 +85,7 @@ pub struct Judged {
 }
 
 impl Begun {
-    /// Compares what lies under `mount` with what may: at least everything acknowledged before the cut.
+    /// Compares the files of a mount with the permitted states: at least everything that was acknowledged before the power loss.
     pub fn judge(&self, acknowledged: &[u64], mount: &Path) -> Judged {
         let mut judged = Judged::default();
         for (writer, states) in self.0.iter().enumerate() {
@@ -130,7 +130,7 @@ fn fits(found: &Found, allowed: &[Arc<Files>], name: &str) -> Result<(), String>
         Found::Absent => return Err("is gone".into()),
         Found::Bytes(bytes) => bytes,
     };
-    // Where it may be absent, it may also be there in part: an empty file with holes.
+    // A file that may be absent may also exist in part: empty or with holes.
     let nothing = FileState::default();
     let states: Vec<&FileState> = states
         .into_iter()
@@ -171,7 +171,7 @@ fn fits(found: &Found, allowed: &[Arc<Files>], name: &str) -> Result<(), String>
     Ok(())
 }
 
-/// What step `step` writes into block `number`: a pattern that no other block has. Step 0 is zeros.
+/// The data that step `step` writes into block `number`: a unique pattern. Step 0 is zeros.
 pub fn pattern(name: &str, number: usize, step: u32) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     if step == 0 {

@@ -1,4 +1,4 @@
-//! Writers under a living mount: create, overwrite, append, rename over, truncate, remove, each followed by fsync.
+//! Writers on a running mount: create, overwrite, append, rename over, truncate, remove, each followed by fsync.
 
 use crate::journal::{BLOCK, FileState, Files, Journals, pattern};
 use std::fs::{File, OpenOptions};
@@ -12,9 +12,9 @@ use std::thread::JoinHandle;
 /// What a writer waits for before it acknowledges a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Acknowledge {
-    /// The answer to fsync of file or directory: survives a power cut.
+    /// fsync of file or directory: survives a power loss.
     Synced,
-    /// The answer to the last call: survives the death of the process.
+    /// The return of the last call: survives the end of the process.
     Answered,
 }
 

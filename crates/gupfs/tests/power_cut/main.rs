@@ -1,9 +1,9 @@
-//! Power cuts on the real program: what an fsync acknowledged is there after every one of them.
+//! Power losses of the real program: what fsync acknowledged survives every one of them.
 //!
-//! kill -9 keeps the page cache, so it can never show a missing fsync. Here the store lies on ext4 in an image file, and the
-//! image lies on XFS, where a reflink copy takes the image as it is at one moment: what ext4 had not been told to write is not
-//! in it. That copy *is* the disk after a power cut. gupfs starts on it, and every file must be in a state that its owner's
-//! journal allows. With every fsync made a no-op by a preloaded library the same test must fail, or it shows nothing.
+//! kill -9 keeps the page cache, so it can never show a missing fsync. Here the store is on ext4 in an image file, and the
+//! image is on XFS, where a reflink copy has the state of the image at one moment, without the data that ext4 had not written yet.
+//! That copy *is* the disk after a power loss. gupfs starts on it, and every file must be in a state that the journal of its writer
+//! permits. With every fsync made a no-op by a preloaded library the same test must fail; otherwise it shows nothing.
 //!
 //! Needs root, loop devices, mkfs.xfs, mkfs.ext4 and a C compiler. GUPFS_CUTS sets the number of cuts.
 
@@ -114,7 +114,7 @@ fn cut_power(cuts: usize, shim: Option<&Path>) -> Outcome {
     let mut outcome = Outcome::default();
     for cut in 0..cuts {
         std::thread::sleep(Duration::from_millis(150 + 37 * (cut as u64 % 11)));
-        // First what is known to be acknowledged, then the cut: whatever is acknowledged in between is not asked for.
+        // First the acknowledged steps, then the power loss: steps that are acknowledged in between are not required.
         let acknowledged = journals.acknowledged();
         let after = images.cut();
         let begun = journals.snapshot();

@@ -9,7 +9,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// How the test of this loss is called: its heading's words, joined.
+    /// The name of the test of this loss: the words of its heading, joined.
     pub fn test(&self) -> String {
         let words = self.heading.split(|c: char| !c.is_alphanumeric());
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();

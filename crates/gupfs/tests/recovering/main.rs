@@ -1,5 +1,5 @@
-//! docs/operate.md, "Recovering", word by word: a real cluster is brought into each loss that the chapter names, its commands are
-//! typed as they stand there, and what it promises is looked for.
+//! docs/operate.md, "Recovering": the test causes each loss of the chapter in a real cluster, executes its commands exactly as
+//! printed, and checks its promises.
 //!
 //! A loss of the chapter without a test here fails, and so does a test without a loss.
 
@@ -135,7 +135,7 @@ fn a_disk_of_an_ost_failed() {
         ));
         site.set_up();
         write_many("kept");
-        // What was written once can be written again, also where the files that had it are gone.
+        // The data of lost files can be written again.
         site.sh(
             "sync -f /srv/osts/disk2; sleep 1; sync -f /srv/osts/disk2; fstrim /srv/osts/disk2",
         );
@@ -182,7 +182,7 @@ fn an_ost_is_lost() {
         write_many("kept");
         site.sh("mkdir /srv/backup/files; cp -a /mnt/gupfs/kept* /srv/backup/files");
         fs::write(at("small"), "in its inode").unwrap();
-        // The disk is gone, and with it the server that was using it.
+        // The disk disappears, and its server ends.
         site.sh("systemctl cut gupfs-oss; umount /srv/osts/disk2; sed -i /disk2/d /etc/fstab");
 
         site.follow();
@@ -245,7 +245,7 @@ gupfs stop /srv/gupfs
 systemctl start gupfs-mds
 ";
 
-/// Metadata that are older than what is written afterwards, at /srv/backup/gupfs.
+/// Makes a backup of the metadata in /srv/backup/gupfs, which becomes older than the store.
 fn back_up_metadata(site: &mut Site) {
     site.sh(
         "systemctl stop gupfs-mds; cp -a /srv/gupfs /srv/backup/gupfs; systemctl start gupfs-mds",
@@ -490,13 +490,13 @@ fn a_mount_s_process_died() {
         write_many("kept");
         let process = site.daemon("gupfs-mount").unwrap();
         let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
-        let guardian = children
+        let watchdog = children
             .unwrap()
             .trim()
             .parse()
             .ok()
             .and_then(Pid::from_raw);
-        for pid in [guardian.unwrap(), process] {
+        for pid in [watchdog.unwrap(), process] {
             kill_process(pid, Signal::KILL).unwrap();
         }
         site.until("dead", || {

@@ -1,8 +1,9 @@
-//! A site with a cluster as docs/operate.md sets it up, so that its commands can be typed as they stand: the same paths, names of
+//! A site with a cluster as in docs/operate.md, so that its commands can be executed exactly as printed: the same paths, names of
 //! hosts, units and configurations.
 //!
-//! All its hosts are one: mounts and a network that only the test's thread sees, and what it starts. `/etc`, `/srv`, `/mnt`, `/run`,
-//! `/var/log` and `/usr/local/bin` are the site's own there. When the thread and its processes have ended, nothing of it is left.
+//! All its hosts are this one, in namespaces with mounts and a network that only the thread of the test and its processes see. `/etc`,
+//! `/srv`, `/mnt`, `/run`, `/var/log` and `/usr/local/bin` are private there. Nothing is left when the thread and its processes have
+//! ended.
 
 use crate::chapter;
 use crate::running::TIMEOUT;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What every site has before the cluster is set up; `$T` is its directory, `$P` the project, `$G` the binary.
+/// The setup of every site before its cluster; `$T` is its directory, `$P` the project, `$G` the binary.
 ///
 /// - node1 to node7 are this host.
 /// - `systemctl` stands in for systemd, `scp` copies.
@@ -61,13 +62,13 @@ systemctl start gupfs-mount
 pub struct Site {
     heading: &'static str,
     dir: PathBuf,
-    /// Process groups of what it ran, which may have left something behind.
+    /// Process groups of the commands, in which processes may still run.
     groups: Vec<Pid>,
     followed: bool,
 }
 
-/// Runs a test at a site of its own: it sets a cluster up there (`Site::set_up`), brings it into the loss of this heading, types the
-/// commands (`Site::follow`), and looks.
+/// Runs a test at a new site: it sets up a cluster there (`Site::set_up`), causes the loss of this heading, executes the
+/// commands (`Site::follow`), and checks the promises.
 pub fn recover(heading: &'static str, loss: impl FnOnce(&mut Site) + Send + 'static) {
     if !crate::running::can_mount() {
         return;
@@ -75,7 +76,7 @@ pub fn recover(heading: &'static str, loss: impl FnOnce(&mut Site) + Send + 'sta
     let dir = tempfile::Builder::new().prefix("gupfs-site-").tempdir();
     let dir = dir.expect("a temporary directory");
     let at = dir.path().canonicalize().unwrap();
-    // A thread of its own, since its mounts and network are.
+    // A separate thread, because it has private mounts and a private network.
     let thread = std::thread::spawn(move || {
         let mut site = Site::enter(heading, at);
         loss(&mut site);
@@ -105,7 +106,7 @@ impl Site {
         self.wait_for_mount();
     }
 
-    /// Types the commands of the loss; what they said.
+    /// Executes the commands of the loss; returns their output.
     pub fn follow(&mut self) -> String {
         let losses = chapter::losses();
         let loss = losses.iter().find(|loss| loss.heading == self.heading);
@@ -114,7 +115,7 @@ impl Site {
         self.sh(&loss.commands)
     }
 
-    /// An ext4 file system of so many MiB to be mounted at this directory, as /etc/fstab says. It is in a file.
+    /// Creates an ext4 file system of so many MiB in a file, and a line in /etc/fstab that mounts it at this directory.
     pub fn disk(&mut self, dir: &str, mib: u64) {
         let image = self.dir.join(format!("{}.img", dir.replace('/', "-")));
         File::create(&image).unwrap().set_len(mib << 20).unwrap();
@@ -124,7 +125,7 @@ impl Site {
         ));
     }
 
-    /// Commands that must succeed; what they said.
+    /// Executes commands that must succeed; returns their output.
     pub fn sh(&mut self, commands: &str) -> String {
         let home = self.dir.join("home");
         self.run(commands, &home)
@@ -191,7 +192,7 @@ impl Site {
         self.until("mounted", is_mounted);
     }
 
-    /// What the metadata server says of its OSTs; null if it does not serve.
+    /// The OSTs in the status of the metadata server; null if it does not serve.
     pub fn targets(&self) -> serde_json::Value {
         let output = crate::running::gupfs(["status", "--json", "/srv/gupfs"]);
         let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The real binary, started and stopped by tests.
+//! Starts and stops the real binary.
 #![allow(dead_code)] // each test program uses the part it needs
 #![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
 
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything here may take before the test fails; a debug build on a loaded machine is slow.
+/// How long any step may take; a debug build on a host under load is slow.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// False where the tests were told that they cannot mount; where nobody said so and they cannot, they fail.
+/// False if GUPFS_TEST_NO_MOUNT is set, or the transport of this run is not available. Fails if this process cannot mount.
 pub fn can_mount() -> bool {
     if std::env::var_os("GUPFS_TEST_NO_MOUNT").is_some_and(|value| value == "1") {
         skip(Need::Fuse, "GUPFS_TEST_NO_MOUNT=1");
@@ -38,12 +38,12 @@ pub fn can_mount() -> bool {
     true
 }
 
-/// The way in which requests come to the mounts of this run: the tests run once for each.
+/// The transport of the mounts of this run; `make test` runs these tests with each.
 fn transport() -> String {
     std::env::var("GUPFS_TEST_TRANSPORT").unwrap_or("device".into())
 }
 
-/// `gupfs` with these arguments, to its end.
+/// Runs `gupfs` with these arguments.
 pub fn gupfs<I: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = I>) -> Output {
     command().args(args).output().unwrap()
 }
@@ -57,7 +57,7 @@ pub fn command() -> Command {
     command
 }
 
-/// `gupfs` that may not have more than `files` open.
+/// `gupfs` with a limit of open files.
 pub fn command_with_files(files: u64) -> Command {
     let mut command = Command::new("sh");
     command
@@ -69,14 +69,14 @@ pub fn command_with_files(files: u64) -> Command {
     command
 }
 
-/// Exit code and what was said on standard error, with `dir` written as DIR.
+/// Exit code and standard error, with `dir` replaced by DIR.
 pub fn refused(output: &Output, dir: &Path) -> String {
     let printed = String::from_utf8_lossy(&output.stderr);
     let printed = without_times(&printed.replace(&*dir.to_string_lossy(), "DIR"));
     format!("{}\n{printed}", output.status.code().unwrap_or(-1))
 }
 
-/// Log lines begin with the time; a test compares what they say.
+/// Replaces the time at the beginning of log lines, so that tests can compare them.
 fn without_times(printed: &str) -> String {
     let is_time = |word: &str| word.len() == 27 && word.ends_with('Z') && word.contains('T');
     let line = |line: &str| match line.split_once(' ') {
@@ -101,12 +101,12 @@ impl UpProcess {
             .unwrap_or_else(|printed| panic!("gupfs up: {printed}"))
     }
 
-    /// Err is what it said before it ended.
+    /// Err is its output before it ended.
     pub fn try_start(store: &Path, mount: &Path, more: &[&str]) -> Result<UpProcess, String> {
         UpProcess::try_start_by(command(), store, mount, more)
     }
 
-    /// The same with a command of the caller's, that is `gupfs` in some other surroundings.
+    /// The same with a given command, which runs `gupfs` in another environment.
     pub fn try_start_by(
         mut command: Command,
         store: &Path,
@@ -132,7 +132,7 @@ impl UpProcess {
             printed
         });
         let mut lines = BufReader::new(child.stdout.take().unwrap());
-        // Before that it may say what a start with losses leaves behind.
+        // A start that accepts a loss prints the losses first.
         let mut ready = String::new();
         while !ready.contains("ready") {
             ready.clear();
@@ -185,7 +185,7 @@ impl UpProcess {
         }
     }
 
-    /// kill -9, and wait until the process is gone. The mount is left as it is then.
+    /// Sends SIGKILL, and waits until the process has ended. The mount stays.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -200,7 +200,7 @@ impl Drop for UpProcess {
     }
 }
 
-/// The guardian of a killed process takes its mount away; this does if it does not.
+/// Detaches the mount of a killed process if its mount watchdog does not.
 pub fn wait_until_unmounted(mount: &Path) {
     let start = Instant::now();
     while is_mounted(mount) {
@@ -218,7 +218,7 @@ pub fn is_mounted(point: &Path) -> bool {
         .any(|line| line.split(' ').nth(4) == point.to_str())
 }
 
-/// A directory with `store` and an empty `mnt` in it.
+/// A directory with a store (`store`) and a mount point (`mnt`).
 pub struct TestStore {
     dir: tempfile::TempDir,
 }
@@ -246,7 +246,7 @@ impl TestStore {
         UpProcess::start(&self.store(), &self.mnt(), &["--osts", "2"])
     }
 
-    /// `gupfs up` that is expected to refuse; its exit code and words.
+    /// Runs `gupfs up`, which must refuse; returns exit code and message.
     pub fn refusal(&self, more: &[&str]) -> String {
         match UpProcess::try_start(&self.store(), &self.mnt(), more) {
             Ok(running) => {
@@ -257,7 +257,7 @@ impl TestStore {
         }
     }
 
-    /// Every path in the store with its size and content's length, to see that nothing changed.
+    /// Every path in the store with its length, to check that nothing has changed.
     pub fn listing(&self) -> Vec<(PathBuf, u64)> {
         let mut found = Vec::new();
         let mut dirs = vec![self.store()];
@@ -276,7 +276,7 @@ impl TestStore {
     }
 }
 
-/// What a process takes of memory, in bytes.
+/// Memory of a process, in bytes.
 pub fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));

@@ -1,18 +1,13 @@
-//! The status of a process: its roles, their work, and what their calls wait for.
+//! The text of a status, for administrators.
 
-use super::Parts;
+use super::Status;
 use crate::amount::{show_count, show_size, show_time};
-use crate::store_dir::Marker;
-use gupfs_fuse::FuseTransport;
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
-use gupfs_mount::Mount;
 use gupfs_oss::AuthorizerStatus;
 use gupfs_proto::OstId;
 use gupfs_rpc::{ClientConnectionStatus, RpcServerStatus};
 use gupfs_store::object::{OstState, OstStatus};
-use serde::{Deserialize, Serialize};
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Waiting calls that the text lists; the JSON contains all.
@@ -24,139 +19,9 @@ const DAMAGE_SHOWN: usize = 10;
 /// Connections that the text lists.
 const CONNECTIONS_SHOWN: usize = 20;
 
-/// The status as text and as JSON, so that the command can print it without knowing its fields.
-#[derive(Serialize, Deserialize)]
-pub struct StatusReply {
-    pub text: String,
-    pub status: serde_json::Value,
-}
-
-/// The status of one process.
-#[derive(Serialize)]
-struct Status {
-    running: bool,
-    version: &'static str,
-    pid: u32,
-    /// A store's directory, or a mount point.
-    dir: String,
-    cluster: String,
-    uptime_seconds: u64,
-    mount: Option<MountStatus>,
-    mds: Option<MdsStatus>,
-    osts: Vec<OstStatus>,
-    /// The credentials checks of the object server, if the process accepts connections.
-    #[serde(rename = "gate")]
-    authorizer: Option<AuthorizerStatus>,
-    client: Option<gupfs_client::ClientStatus>,
-    /// Accepted connections.
-    server: Option<RpcServerStatus>,
-    /// Connections to servers.
-    #[serde(rename = "lines")]
-    client_connections: Vec<ClientConnectionStatus>,
-}
-
-#[derive(Serialize)]
-struct MountStatus {
-    at: PathBuf,
-    connection: u32,
-    /// "io_uring" or "/dev/fuse".
-    over: &'static str,
-    requests: u64,
-    /// Requests that were not answered by their first poll.
-    parked: u64,
-    under_way: u64,
-    /// Running handlers whose request got an error reply, because it passed its deadline or its program was killed.
-    late: u64,
-    bytes_read: u64,
-    bytes_written: u64,
-    /// Since the start: (operation, finished, failed).
-    operations: Vec<(&'static str, u64, u64)>,
-}
-
-/// The receiver of a status.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Audience {
-    /// The owner of the process, over the control socket.
-    Admin,
-    /// Another host, with any key. It must not learn incarnations and open instances, which identify a target.
-    Others,
-}
-
-pub async fn of(parts: &Parts, audience: Audience) -> StatusReply {
-    let oss_connections = parts.oss_connections.iter();
-    let oss_connections = oss_connections.flat_map(|connections| connections.status());
-    let mds_connection = parts.mds_connection.iter();
-    let mds_connection = mds_connection.map(|connection| connection.status());
-    let mut status = Status {
-        running: true,
-        version: env!("CARGO_PKG_VERSION"),
-        pid: std::process::id(),
-        dir: parts.name.clone(),
-        cluster: parts.cluster.to_string(),
-        uptime_seconds: parts.platform.clock.boot().since(parts.started).as_secs(),
-        mount: parts.mount.get().map(|mount| mount_status(mount)),
-        mds: match &parts.mds {
-            Some(mds) => Some(mds.status().await),
-            None => None,
-        },
-        osts: match &parts.oss {
-            Some(oss) => oss.status().await.targets,
-            None => Vec::new(),
-        },
-        authorizer: (parts.oss.as_ref())
-            .filter(|_| parts.server.get().is_some())
-            .map(|oss| oss.authorizer().status()),
-        client: parts.client.as_ref().map(|client| client.status()),
-        server: parts.server.get().map(|server| server.status()),
-        client_connections: mds_connection.chain(oss_connections).collect(),
-    };
-    if audience == Audience::Others {
-        status.hide_instance_ids();
-    }
-    StatusReply {
-        text: status.text(),
-        status: serde_json::to_value(&status).expect("a status is plain data"),
-    }
-}
-
-fn mount_status(mount: &Mount) -> MountStatus {
-    let (counts, stats) = (mount.session().counts(), mount.stats());
-    MountStatus {
-        at: mount.at().to_path_buf(),
-        connection: mount.session().connection().0,
-        over: match mount.session().transport() {
-            FuseTransport::IoUring => "io_uring",
-            FuseTransport::Auto | FuseTransport::Device => "/dev/fuse",
-        },
-        requests: counts.requests,
-        parked: counts.parked,
-        under_way: stats.under_way,
-        late: counts.late as u64,
-        bytes_read: stats.read_bytes,
-        bytes_written: stats.written_bytes,
-        operations: stats
-            .ops
-            .iter()
-            .filter(|op| op.done > 0)
-            .map(|op| (op.name, op.done, op.refused))
-            .collect(),
-    }
-}
-
 impl Status {
-    fn hide_instance_ids(&mut self) {
-        for target in self.mds.iter_mut().flat_map(|mds| &mut mds.targets) {
-            target.incarnation = None;
-            target.stamp = None;
-        }
-        for target in &mut self.osts {
-            target.incarnation = None;
-            target.stamp = None;
-        }
-    }
-
     /// The text for administrators. Writing to a String cannot fail.
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut out = String::new();
         let uptime = show_time(Duration::from_secs(self.uptime_seconds));
         let _ = writeln!(
@@ -484,68 +349,4 @@ fn recovery(report: &RecoveryReport) -> String {
         return format!("nothing to recover ({took})");
     }
     format!("recovered in {took}: {}", done.join(", "))
-}
-
-/// The status of a store that no process serves.
-#[derive(Serialize)]
-pub struct Offline {
-    running: bool,
-    dir: PathBuf,
-    cluster: String,
-    osts: Vec<OfflineOst>,
-}
-
-#[derive(Serialize)]
-struct OfflineOst {
-    ost: u16,
-    /// Whether the directory exists and is not empty.
-    present: bool,
-    total: u64,
-    free: u64,
-}
-
-impl Offline {
-    pub fn of(store_dir: &crate::store_dir::StoreDir, marker: &Marker) -> Offline {
-        let osts = marker.osts().map(|id| {
-            let dir = store_dir.ost(id);
-            let space = rustix::fs::statvfs(&dir);
-            OfflineOst {
-                ost: id.0,
-                present: std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()),
-                total: space
-                    .as_ref()
-                    .map_or(0, |space| space.f_blocks * space.f_frsize),
-                free: space
-                    .as_ref()
-                    .map_or(0, |space| space.f_bavail * space.f_frsize),
-            }
-        });
-        Offline {
-            running: false,
-            dir: store_dir.root().to_path_buf(),
-            cluster: marker.cluster().to_string(),
-            osts: osts.collect(),
-        }
-    }
-
-    pub fn text(&self) -> String {
-        let mut out = format!("no process serves {}\n", self.dir.display());
-        for ost in &self.osts {
-            let name = format!("ost{}", ost.ost);
-            let _ = match ost.present {
-                true => writeln!(
-                    out,
-                    "{name:<9} {} free of {}",
-                    show_size(ost.free),
-                    show_size(ost.total)
-                ),
-                false => writeln!(
-                    out,
-                    "{name:<9} MISSING: its directory is empty or does not exist"
-                ),
-            };
-        }
-        let _ = writeln!(out, "start it: gupfs up {} --mount MNT", self.dir.display());
-        out
-    }
 }
