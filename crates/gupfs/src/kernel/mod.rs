@@ -212,9 +212,9 @@ mod tests {
             behaviour: "names are names".into(),
             outcome,
         };
-        let untried = finding(FactVerdict::Untried("no /dev/fuse".into()));
+        let untried = finding(ProbeOutcome::Untested("no /dev/fuse".into()));
         assert!(decide(&[untried]).is_ok());
-        assert!(decide(&[finding(FactVerdict::Differs("no".into()))]).is_err());
+        assert!(decide(&[finding(ProbeOutcome::Differs("no".into()))]).is_err());
     }
 
     #[test]
