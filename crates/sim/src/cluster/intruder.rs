@@ -4,9 +4,9 @@
 //! An object server must refuse a forged credential. A replayed credential is used to read a byte: `rights` decides, at the
 //! object server's request handler, whether the server may accept that.
 
+use super::arguments::{both_ways, flags, make, me};
 use super::machine::Machine;
 use super::objects::OneTarget;
-use super::own::{both_ways, flags, make, me};
 use super::rights::Shown;
 use super::site::Site;
 use super::{CLUSTER, MDS_ADDRESS};

@@ -5,7 +5,9 @@
 //! Never  replaces a part of gupfs: only disk, index, clock, random source, tasks and network are simulated.
 //! Enter  at `run` (the whole run of a seed).
 
+mod arguments;
 mod faults;
+mod history;
 mod host;
 mod intruder;
 mod judged;
@@ -17,6 +19,7 @@ mod plan;
 mod possible;
 mod rights;
 mod shared;
+mod shared_state;
 mod site;
 mod story;
 mod troubles;

@@ -1,12 +1,12 @@
 //! All hosts of one cluster, and the state that their tasks share.
 
-use super::judged::History;
+use super::arguments::{ONE_OBJECT, me};
+use super::history::History;
 use super::machine::{Failure, Machine, With};
 use super::metadata::Metadata;
 use super::objects::ObjectHost;
-use super::own;
 use super::plan::Plan;
-use super::shared::Commons;
+use super::shared_state::Commons;
 use super::troubles::{Asked, SYNCED, Troubles};
 use super::watch::{Watch, millis};
 use crate::events::Events;
@@ -24,9 +24,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-
-/// The largest file that is stored in one object; a larger one is striped.
-pub const ONE_OBJECT: u64 = 128 << 10;
 
 pub struct Site {
     pub net: FakeNet,
@@ -124,7 +121,7 @@ impl Site {
             ],
         };
         let root = client.root();
-        let caller = own::me();
+        let caller = me();
         self.metadata.give_root_directory_to(&caller).await;
         let ruled = client.set_default_layout(&caller, root, Some(rule));
         ruled.await.expect("no fault is injected yet");

@@ -1,10 +1,12 @@
 //! The run of a seed: programs work while hosts, disks and connections fail; then all faults end and the cluster
 //! becomes idle.
 
+use super::arguments::{both_ways, flags, make, me};
 use super::judged::Judge;
-use super::own::{Own, both_ways, flags, make, me};
+use super::own::Own;
 use super::plan::Kind;
-use super::shared::{Commons, FILE_BLOCKS, RECORDS_OF_BLOCK, Sharer, fill_of};
+use super::shared::Sharer;
+use super::shared_state::{Commons, FILE_BLOCKS, RECORDS_OF_BLOCK, fill_of};
 use super::site::Site;
 use super::{faults, intruder, own};
 use crate::events::Events;
@@ -62,7 +64,7 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
                 "seed {seed}: a program found a promise broken (see above)"
             );
         }
-        site.judged.lock().judge(&site);
+        site.judged.lock().judge(site.machines.len(), &site.watch);
         site.judge_rights();
         settle(&site).await;
         site.judge_rights();

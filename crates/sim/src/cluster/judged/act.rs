@@ -1,9 +1,9 @@
 //! One call, with a record of its request and its reply.
 
 use super::{Files, Judge, mode_of, time_of};
+use crate::cluster::arguments::ONE_OBJECT;
+use crate::cluster::arguments::{both_ways, flags, me};
 use crate::cluster::machine::{Failure, With};
-use crate::cluster::own::{both_ways, flags, me};
-use crate::cluster::site::ONE_OBJECT;
 use gupfs_client::{OpenFile, ReadOptions, WriteOptions};
 use gupfs_proto::FsError;
 use gupfs_proto::meta::WritePosition;

@@ -1,8 +1,8 @@
 //! # judged: two files that all programs change concurrently, and a history of their calls
 //!
-//! Owns   the requests and replies, in the format of `gupfs verify`; when a history ends.
+//! Owns   the programs that make the calls; when a history ends (`history` has the requests and replies).
 //! Never  decides the result of a call: the checker of `gupfs verify` says whether the history is possible.
-//! Enter  at `History::judge` (the verdict), `Judge::work` (a program).
+//! Enter  at `Judge::work` (a program).
 //!
 //! A power loss may undo unsynced changes, and the checker does not know of power losses: each ends the history, and the next has
 //! new files. A power loss of the metadata server while all clients live undoes no answered change: it ends the history only if
@@ -10,148 +10,21 @@
 
 mod act;
 
+use super::arguments::{both_ways, flags, make, me};
+use super::history::Files;
 use super::machine::{Failure, With};
-use super::own::{both_ways, flags, make, me};
 use super::site::Site;
 use super::troubles::Cuts;
 use gupfs_client::OpenFile;
 use gupfs_platform::fake::FakeRandom;
 use gupfs_proto::meta::{SetAttr, SetTime};
 use gupfs_proto::{InodeId, Name, SessionId, Timestamp};
-use gupfs_verify::check::{ATTRIBUTES, Bound, Model, judge};
-use gupfs_verify::history::{Answer, Call, Record, tag};
-use gupfs_verify::subject::Subject;
+use gupfs_verify::check::ATTRIBUTES;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest pause between two calls, in microseconds.
 const THINK: u64 = 400_000;
-
-const BYTES: Subject = Subject::Data(0);
-const ATTRS: Subject = Subject::Attr(0);
-
-/// The files, and the calls on them.
-#[derive(Default)]
-pub struct History {
-    /// None while the files do not exist yet.
-    files: Option<Files>,
-    /// A program creates them now.
-    making: bool,
-    records: Vec<Record>,
-    /// Number of calls on these files that are under way.
-    open: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Files {
-    bytes: InodeId,
-    attrs: InodeId,
-    /// The power losses before the files were created: with one more the history ends.
-    cuts: Cuts,
-}
-
-/// The position of a record that has no reply yet.
-struct Asked {
-    of: Files,
-    at: usize,
-}
-
-impl History {
-    /// Checks that the calls and replies so far are possible.
-    ///
-    /// # Panics
-    /// When they are not: prints the fewest records that show it.
-    pub fn judge(&mut self, site: &Site) {
-        let records = std::mem::take(&mut self.records);
-        if records.is_empty() {
-            return;
-        }
-        let mounts = 0..site.machines.len() as u16;
-        let history = gupfs_verify::history::History::new(mounts.collect(), records);
-        let judgement = judge(&history, Model::Posix, Bound::default());
-        site.watch.saw("judged history");
-        if judgement.undecided > 0 {
-            site.watch.saw("history that the checker could not decide");
-        }
-        let Some(finding) = judgement.findings.first() else {
-            return;
-        };
-        let shown = finding.records.iter().map(|index| {
-            let record = &history.records[*index];
-            let (who, end) = (record.worker, record.end.unwrap_or_default());
-            let (asked, answered) = (record.asked(), record.answered());
-            format!(
-                "  {:6} to {end:6} c{who} {asked}: {answered}\n",
-                record.start
-            )
-        });
-        let shown: String = shown.collect();
-        panic!("no order of the calls explains {}:\n{shown}", finding.about);
-    }
-
-    /// The metadata server loses power.
-    pub fn cut_names(&mut self) {
-        if self.open > 0 {
-            self.files = None;
-        }
-    }
-
-    /// A call begins; `ended` must follow. Returns the call with its tag, which the bytes of a write carry. None if
-    /// this history has ended.
-    fn ask(
-        &mut self,
-        files: Files,
-        (worker, start): (u16, u64),
-        call: Call,
-    ) -> Option<(Asked, Call)> {
-        if self.files != Some(files) {
-            return None;
-        }
-        let at = self.records.len();
-        // The numbers of one worker must rise, and that is their only requirement.
-        let number = at as u32;
-        let call = match call {
-            Call::Write { range, flavour, .. } => Call::Write {
-                range,
-                tag: tag::of(worker, number),
-                flavour,
-            },
-            other => other,
-        };
-        self.records.push(Record {
-            worker,
-            number,
-            subject: subject_of(&call),
-            call,
-            start,
-            end: None,
-            answer: Answer::None,
-        });
-        self.open += 1;
-        Some((Asked { of: files, at }, call))
-    }
-
-    /// A call has ended, with or without a reply.
-    fn ended(&mut self) {
-        self.open -= 1;
-    }
-
-    /// Records the reply, unless the call's history has ended.
-    fn answered(&mut self, asked: &Asked, answer: Answer, end: u64) {
-        if self.files == Some(asked.of) {
-            let record = &mut self.records[asked.at];
-            (record.answer, record.end) = (answer, Some(end));
-        }
-    }
-}
-
-/// The file that a call is about.
-fn subject_of(call: &Call) -> Subject {
-    match call {
-        Call::SetMode { .. } | Call::SetTime { .. } | Call::Stat => ATTRS,
-        _ => BYTES,
-    }
-}
 
 /// A program.
 pub struct Judge {
@@ -239,7 +112,7 @@ impl Judge {
             if history.making {
                 return;
             }
-            history.judge(&site);
+            history.judge(site.machines.len(), &site.watch);
             history.making = true;
             history.files = None;
         }

@@ -2,9 +2,10 @@
 
 use super::eras::Eras;
 use super::names::{Entry, Tree, UNTOLD};
-use super::{Content, LONGEST, Own, With, both_ways, flags, make, me, name};
+use super::{Content, LONGEST, Own, With};
+use crate::cluster::arguments::ONE_OBJECT;
+use crate::cluster::arguments::{both_ways, flags, make, me, name};
 use crate::cluster::machine::Failure;
-use crate::cluster::site::ONE_OBJECT;
 use crate::cluster::troubles::is_loss;
 use bytes::Bytes;
 use gupfs_client::{EntryName, OpenFile, ReadOptions, WriteOptions};

@@ -2,7 +2,8 @@
 
 use super::eras::Eras;
 use super::names::{Entry, Tree};
-use super::{LONGEST, Own, With, both_ways, flags, me};
+use super::{LONGEST, Own, With};
+use crate::cluster::arguments::{both_ways, flags, me};
 use crate::cluster::machine::Failure;
 use crate::cluster::troubles::SYNCED;
 use gupfs_client::{EntryName, ReadOptions};

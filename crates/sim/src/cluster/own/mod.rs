@@ -14,10 +14,9 @@ use super::site::Site;
 use super::troubles::Cuts;
 use crate::whole::content::Content;
 use eras::Eras;
-use gupfs_client::{OpenFile, OpenFileFlags};
+use gupfs_client::OpenFile;
 use gupfs_platform::fake::FakeRandom;
-use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode};
-use gupfs_proto::{Caller, InodeId, Name, SessionId};
+use gupfs_proto::{InodeId, SessionId};
 use names::Names;
 pub use names::Tree;
 use parking_lot::Mutex;
@@ -70,33 +69,6 @@ pub struct Own {
     /// Since the last look the write leases have left this session, and an object server has lost power at some time.
     holds_no_more: bool,
     shown: Arc<Mutex<Published>>,
-}
-
-pub fn me() -> Caller {
-    Caller::new(1000, 1000, [])
-}
-
-pub fn name(number: u8) -> Name {
-    Name::new(&[b'a' + number]).expect("a short name")
-}
-
-pub fn make() -> CreateMode {
-    CreateMode {
-        mode: 0o755,
-        umask: 0,
-    }
-}
-
-pub fn both_ways() -> OpenMode {
-    OpenMode {
-        access: AccessMode::READ | AccessMode::WRITE,
-        truncate: false,
-        kill_privileges: false,
-    }
-}
-
-pub fn flags() -> OpenFileFlags {
-    OpenFileFlags::default()
 }
 
 impl Own {

@@ -1,9 +1,10 @@
 //! Reads and writes of files that other programs write, too.
 
-use super::blocks::{BLOCK, SECTOR, fill, is_block, is_log, values};
-use super::{PLACES, Sharer, With, show_block};
+use super::{Sharer, With};
+use crate::cluster::arguments::{both_ways, flags, me};
 use crate::cluster::machine::Failure;
-use crate::cluster::own::{both_ways, flags, me};
+use crate::cluster::shared_state::blocks::{BLOCK, SECTOR, fill, is_block, is_log, values};
+use crate::cluster::shared_state::{PLACES, show_block};
 use gupfs_client::{OpenFile, ReadOptions, WriteOptions};
 use gupfs_proto::meta::WritePosition;
 use gupfs_proto::{FsError, InodeId};

@@ -1,10 +1,10 @@
 //! Changing and looking at names that others change.
 
-use super::entries::{Change, Names, Out, Thing};
 use super::{LATE, Sharer, With};
+use crate::cluster::arguments::{both_ways, flags, make, me, name};
 use crate::cluster::machine::Failure;
-use crate::cluster::own::{both_ways, flags, make, me, name};
-use crate::cluster::shared::blocks::fill;
+use crate::cluster::shared_state::blocks::fill;
+use crate::cluster::shared_state::entries::{Change, Names, Out, Thing};
 use gupfs_client::{EntryName, OpenFile, WriteOptions};
 use gupfs_proto::meta::{RenameMode, WritePosition};
 use gupfs_proto::{FileKind, FsError, InodeId};

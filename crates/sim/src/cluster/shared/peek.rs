@@ -1,8 +1,9 @@
 //! Looking at what another program does in its own directory: what was answered to it is seen from then on.
 
 use super::{Sharer, With};
+use crate::cluster::arguments::{both_ways, flags, me};
 use crate::cluster::machine::Failure;
-use crate::cluster::own::{Tree, both_ways, flags, me};
+use crate::cluster::own::Tree;
 use crate::cluster::troubles::Cuts;
 use gupfs_client::{EntryName, OpenFile, ReadOptions};
 use gupfs_proto::{FsError, InodeId};

@@ -1,0 +1,40 @@
+//! Arguments that the calls of all programs have in common.
+
+use gupfs_client::OpenFileFlags;
+use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode};
+use gupfs_proto::{Caller, Name};
+
+/// The largest file that is stored in one object; a larger one is striped.
+pub const ONE_OBJECT: u64 = 128 << 10;
+
+/// The credentials of all programs.
+pub fn me() -> Caller {
+    Caller::new(1000, 1000, [])
+}
+
+/// The name of one letter with this number.
+pub fn name(number: u8) -> Name {
+    Name::new(&[b'a' + number]).expect("a short name")
+}
+
+/// The mode of new files and directories.
+pub fn make() -> CreateMode {
+    CreateMode {
+        mode: 0o755,
+        umask: 0,
+    }
+}
+
+/// An open for reading and writing.
+pub fn both_ways() -> OpenMode {
+    OpenMode {
+        access: AccessMode::READ | AccessMode::WRITE,
+        truncate: false,
+        kill_privileges: false,
+    }
+}
+
+/// No flag.
+pub fn flags() -> OpenFileFlags {
+    OpenFileFlags::default()
+}
