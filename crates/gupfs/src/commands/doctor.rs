@@ -6,7 +6,7 @@ use crate::kernel::{self, FactSelection, KernelProbe};
 use crate::store_dir::OSTS_DEFAULT;
 use crate::stores::DescriptorBudget;
 use clap::Args;
-use gupfs_contract::{FactFinding as Tried, FactVerdict, FactWeight};
+use gupfs_contract::{FactFinding, FactVerdict, FactWeight};
 use gupfs_fuse::over_io_uring::{self, UringSupport};
 use gupfs_fuse::pages_limit;
 use serde::Serialize;
@@ -63,10 +63,10 @@ impl Doctor {
             requests(),
         ];
         findings.extend(self.dir.as_deref().map(space));
-        let tried = tried();
-        match &tried {
+        let facts = test_facts();
+        match &facts {
             Ok(facts) => findings.extend(rules(facts)),
-            Err(why) => findings.push(untried(why)),
+            Err(why) => findings.push(no_facts(why)),
         }
         let healthy = findings
             .iter()
@@ -75,7 +75,7 @@ impl Doctor {
             println!(
                 "{}",
                 serde_json::json!({
-                    "healthy": healthy, "findings": findings, "facts": tried.unwrap_or_default(),
+                    "healthy": healthy, "findings": findings, "facts": facts.unwrap_or_default(),
                 })
             );
         } else {
@@ -248,12 +248,12 @@ fn requests() -> Finding {
 }
 
 /// Tests every fact about the kernel now.
-fn tried() -> Result<Vec<Tried>, String> {
+fn test_facts() -> Result<Vec<FactFinding>, String> {
     let probe = KernelProbe::begin(FactSelection::All, gupfs_fuse::FuseTransport::Auto);
     probe.map_err(|error| error.to_string())?.findings()
 }
 
-fn untried(why: &str) -> Finding {
+fn no_facts(why: &str) -> Finding {
     let what = format!("could not be tested: {why}");
     Finding {
         needed: false,
@@ -267,28 +267,28 @@ fn untried(why: &str) -> Finding {
 }
 
 /// The number of facts that hold, by rule, and a line for each fact that does not hold.
-fn rules(facts: &[Tried]) -> Vec<Finding> {
-    let stands = |tried: &&Tried| tried.verdict == FactVerdict::Holds;
+fn rules(facts: &[FactFinding]) -> Vec<Finding> {
+    let holds = |fact: &&FactFinding| fact.verdict == FactVerdict::Holds;
     let by_rule = facts.chunk_by(|one, next| one.rule == next.rule);
     let counts: Vec<String> = by_rule
         .map(|facts| {
-            let standing = facts.iter().filter(stands).count();
-            format!("{} {standing}", kernel::name_of(facts[0].rule))
+            let holding = facts.iter().filter(holds).count();
+            format!("{} {holding}", kernel::name_of(facts[0].rule))
         })
         .collect();
-    let standing = facts.iter().filter(stands).count();
+    let holding = facts.iter().filter(holds).count();
     let what = format!(
-        "{standing} of {} facts hold: {}",
+        "{holding} of {} facts hold: {}",
         facts.len(),
         counts.join(", ")
     );
     let mut findings = vec![finding("kernel rules", true, what, "")];
     let mut untried: BTreeMap<&str, usize> = BTreeMap::new();
-    for tried in facts {
-        match &tried.verdict {
+    for fact in facts {
+        match &fact.verdict {
             FactVerdict::Holds => {}
             FactVerdict::Untried(why) => *untried.entry(why).or_default() += 1,
-            FactVerdict::Differs(how) => findings.push(differs(tried, how)),
+            FactVerdict::Differs(how) => findings.push(differs(fact, how)),
         }
     }
     for (why, count) in untried {
@@ -304,9 +304,9 @@ fn rules(facts: &[Tried]) -> Vec<Finding> {
     findings
 }
 
-fn differs(tried: &Tried, how: &str) -> Finding {
-    let what = format!("does not hold: {}: {how}", tried.fact);
-    let todo = match tried.weight {
+fn differs(fact: &FactFinding, how: &str) -> Finding {
+    let what = format!("does not hold: {}: {how}", fact.fact);
+    let todo = match fact.weight {
         FactWeight::Required => "`gupfs up` refuses this kernel: use another one",
         FactWeight::ForPageCache => {
             "gupfs works without the page cache, more slowly; Linux 6.18 does not have this problem"
@@ -315,8 +315,8 @@ fn differs(tried: &Tried, how: &str) -> Finding {
         FactWeight::Tolerated => "nothing to do: gupfs handles both behaviours",
     };
     Finding {
-        needed: tried.weight == FactWeight::Required,
-        ..finding(kernel::name_of(tried.rule), false, what, todo)
+        needed: fact.weight == FactWeight::Required,
+        ..finding(kernel::name_of(fact.rule), false, what, todo)
     }
 }
 
