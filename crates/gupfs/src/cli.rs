@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn the_command_line_has_no_contradictions() {
         Cli::command().debug_assert();
     }
 

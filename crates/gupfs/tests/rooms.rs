@@ -48,7 +48,7 @@ fn uses(room: &str, table: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn rooms_use_only_rooms_they_may() {
+fn crates_use_only_permitted_crates() {
     let allowed = allowed();
     let mut wrong = Vec::new();
     for room in rooms() {
@@ -71,7 +71,7 @@ fn rooms_use_only_rooms_they_may() {
 }
 
 #[test]
-fn the_list_names_only_rooms_that_exist_and_has_no_circle() {
+fn the_list_names_only_crates_that_exist_and_has_no_cycle() {
     let allowed = allowed();
     let rooms = rooms();
     let named = allowed
@@ -93,7 +93,7 @@ fn the_list_names_only_rooms_that_exist_and_has_no_circle() {
 
 /// Directions inside a crate, for those that docs/rooms.toml lists. A module is a file or folder directly under src.
 #[test]
-fn modules_use_only_modules_they_may() {
+fn modules_use_only_permitted_modules() {
     let mut wrong = Vec::new();
     for (room, modules) in allowed().inside {
         let src = project().join("crates").join(&room).join("src");
@@ -191,7 +191,7 @@ fn top_names(list: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_list_of_uses_is_taken_apart() {
+fn a_list_of_uses_is_parsed() {
     assert_eq!(top_names("a::{b, c}, d, e::f}"), ["a", "d", "e"]);
     assert_eq!(first_name("log::Log;"), Some("log".into()));
 }

@@ -17,7 +17,7 @@ fn references(page: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn walks_lead_through_functions_that_exist() {
+fn walks_name_functions_that_exist() {
     let mut wrong = Vec::new();
     let pages = std::fs::read_dir(project().join("docs/walks")).unwrap();
     for page in pages.map(|entry| entry.unwrap().path()) {
@@ -41,7 +41,7 @@ fn walks_lead_through_functions_that_exist() {
 }
 
 #[test]
-fn references_are_what_stands_between_backticks() {
+fn references_are_between_backticks() {
     let page = "goes to `crates/a/src/b.rs::c` with `other` and `crates/x.rs`";
     assert_eq!(references(page), [("crates/a/src/b.rs", "c")]);
 }

@@ -56,7 +56,7 @@ fn write_and_read(mount: &Path, what: &str, round: usize) {
 }
 
 #[test]
-fn a_panic_in_any_thread_of_a_server_ends_it_and_clients_go_on_after_its_restart() {
+fn a_panic_in_any_thread_of_a_server_ends_it_and_clients_continue_after_its_restart() {
     if !can_mount() {
         return;
     }

@@ -145,7 +145,7 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
     let purge = &mds.purge;
     let _ = writeln!(
         out,
-        "purge     {} removed files to do · {} done since the start, {} objects",
+        "purge     {} removed files pending · {} done since the start, {} objects",
         mds.purging.map_or("unknown".into(), show_count),
         show_count(purge.files_done),
         show_count(purge.objects_removed)
