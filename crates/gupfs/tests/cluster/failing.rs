@@ -1,6 +1,6 @@
 //! Failing disks of servers: what fsync acknowledged is kept, and a server whose store has failed ends.
 
-use crate::fragile::{FragileDisk, Syncer, forget_pages};
+use crate::failing_disk::{FragileDisk, Syncer, forget_pages};
 use crate::running::{TIMEOUT, TestStore, UpProcess, can_mount, gupfs};
 use crate::test_cluster::TestCluster;
 use std::fs::{self, File, OpenOptions};

@@ -4,7 +4,7 @@
 //! the function that `None.unwrap()` calls. The daemons know nothing of it.
 #![cfg(target_arch = "x86_64")] // registers are set by hand
 
-use crate::planted::{Program, plant, threads};
+use crate::planted_panic::{Program, plant, threads};
 use crate::running::{TestStore, can_mount, is_mounted};
 use crate::test_cluster::{Daemon, TestCluster};
 use std::collections::BTreeSet;
