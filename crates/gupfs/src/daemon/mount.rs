@@ -16,7 +16,7 @@ use gupfs_client::{Client, ClientCallbacks, Route, renew_after_reconnect};
 use gupfs_mount::CallDeadlines;
 use gupfs_platform::{BootTime, Platform, Task};
 use gupfs_proto::{ClusterId, FsError};
-use gupfs_rpc::{ClientConnection, Handlers, OssConnections, ProcessIdentity, Role};
+use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
