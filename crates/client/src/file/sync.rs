@@ -39,6 +39,7 @@ impl FileSync {
         })
     }
 
+    /// fsync(2), as `Client::fsync` promises.
     pub async fn fsync(&self, file: &OpenFile, data_only: bool) -> Result<(), FsError> {
         Counters::add(&self.counters.fsyncs, 1);
         self.mds.check_opened_in(file.session())?;
