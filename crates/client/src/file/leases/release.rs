@@ -31,6 +31,7 @@ impl FileLeases {
 
     /// The caller has locked the whole file and `reporting`.
     pub(super) async fn release_write_lease(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "release_write_lease");
         if inode.state().has_write_lease() {
             // The next lease holder does not know of the leftovers, and they would appear when the file grows.
             self.truncate_leftovers(inode).await?;
