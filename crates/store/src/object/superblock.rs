@@ -42,7 +42,7 @@ pub(super) struct Superblock {
     pub objects: u64,
     /// Write verifier: rises at each start after which acknowledged writes may be lost.
     pub write_verifier: WriteVerifier,
-    /// Identifies the page cache that had the unsynced bytes (`Disk::memory`); zero: unsynced bytes count as lost.
+    /// Identifies the page cache that had the unsynced bytes (`Disk::page_cache_id`); zero: unsynced bytes count as lost.
     pub page_cache_id: u64,
     pub required: u64,
     pub optional: u64,
@@ -144,7 +144,7 @@ impl Superblock {
         Ok(found)
     }
 
-    /// The superblock as a start writes it that finds this `memory`.
+    /// The superblock as a start writes it that finds this page cache.
     pub fn for_start(mut self, page_cache_id: u64) -> Superblock {
         if !self.clean_stop && self.page_cache_id != page_cache_id {
             self.write_verifier.0 += 1;

@@ -11,11 +11,11 @@ impl Objects {
     /// verifier is retired.
     pub async fn sync(&self, ids: &[ObjectId]) -> Result<(), FsError> {
         let target = self.serving()?;
-        let access = &target.reading;
-        let _operation = access.counters.enter(&access.counters.syncs);
+        let counters = &target.reading.counters;
+        let _operation = counters.enter(&counters.syncs);
         let mut objects = Vec::new();
         for id in ids {
-            objects.push(access.objects.load_object(*id).await?);
+            objects.push(target.reading.objects.load_object(*id).await?);
         }
         target.syncer.sync_objects(objects).await
     }
@@ -29,12 +29,12 @@ impl Objects {
     /// As `sync`.
     pub async fn confirm(&self, ids: &[ObjectId]) -> Result<Vec<bool>, FsError> {
         let target = self.serving()?;
-        let access = &target.reading;
-        let _operation = access.counters.enter(&access.counters.syncs);
+        let counters = &target.reading.counters;
+        let _operation = counters.enter(&counters.syncs);
         let mut there = Vec::with_capacity(ids.len());
         let mut objects = Vec::new();
         for id in ids {
-            let object = access.objects.load_object(*id).await?;
+            let object = target.reading.objects.load_object(*id).await?;
             let exists = object.state().exists();
             there.push(exists);
             if exists {
