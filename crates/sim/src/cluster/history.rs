@@ -49,9 +49,9 @@ impl History {
         let mounts = 0..machines as u16;
         let history = gupfs_verify::history::History::new(mounts.collect(), records);
         let judgement = judge(&history, Model::Posix, Bound::default());
-        watch.saw("judged history");
+        watch.count("judged history");
         if judgement.undecided > 0 {
-            watch.saw("history that the checker could not decide");
+            watch.count("history that the checker could not decide");
         }
         let Some(finding) = judgement.findings.first() else {
             return;

@@ -16,16 +16,16 @@ pub struct Host {
     pub name: String,
     pub clock: FakeClock,
     pub net: FakeNet,
-    dice: FakeRandom,
+    random: FakeRandom,
 }
 
 impl Host {
-    pub fn new(name: &str, net: &FakeNet, dice: &FakeRandom) -> Host {
+    pub fn new(name: &str, net: &FakeNet, random: &FakeRandom) -> Host {
         Host {
             name: name.to_string(),
             clock: FakeClock::of_runtime(),
             net: net.clone(),
-            dice: dice.fork(),
+            random: random.fork(),
         }
     }
 
@@ -33,7 +33,7 @@ impl Host {
     pub fn platform(&self) -> FakePlatform {
         FakePlatform {
             clock: self.clock.clone(),
-            random: self.dice.fork(),
+            random: self.random.fork(),
             tasks: FakeTasks::new(),
         }
     }
@@ -60,7 +60,7 @@ impl Host {
             on_death: Some(Arc::new(move || net.kill(&name))),
         };
         Store {
-            disk: FakeDisk::new(options, self.dice.u64()),
+            disk: FakeDisk::new(options, self.random.u64()),
             index: FakeIndex::new(),
         }
     }
@@ -80,8 +80,8 @@ impl Host {
         tokio::task::yield_now().await;
     }
 
-    pub fn dice(&self) -> FakeRandom {
-        self.dice.fork()
+    pub fn random(&self) -> FakeRandom {
+        self.random.fork()
     }
 }
 
@@ -116,12 +116,12 @@ impl Store {
 
     /// Restarts the disk. After a kill, written bytes are in the page cache; after a power loss a part of the unsynced
     /// bytes is gone.
-    pub fn come_back(&self, power_cut: bool, dice: &FakeRandom) {
+    pub fn come_back(&self, power_cut: bool, random: &FakeRandom) {
         match power_cut {
             false => self.disk.restart(),
             true => {
                 self.disk.crash();
-                self.index.crash(&Random::fake(dice.fork()));
+                self.index.crash(&Random::fake(random.fork()));
             }
         }
     }

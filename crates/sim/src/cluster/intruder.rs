@@ -38,7 +38,7 @@ const SHOWS: u64 = 15_000;
 
 type Ost = Peer<data::DataRequest, data::DataReply>;
 
-pub async fn work(site: Arc<Site>, machine: Arc<Machine>, dice: FakeRandom) {
+pub async fn work(site: Arc<Site>, machine: Arc<Machine>, random: FakeRandom) {
     let identity = machine.host.identity(&machine.host.platform());
     let lines_as = |role| {
         let me = identity.local_identity(role, "intruder");
@@ -49,7 +49,7 @@ pub async fn work(site: Arc<Site>, machine: Arc<Machine>, dice: FakeRandom) {
         as_client: lines_as(Role::Client),
         as_server: lines_as(Role::Mds),
         known: Mutex::default(),
-        dice,
+        random,
     };
     while !intruder.site.ends() {
         machine.start();
@@ -81,7 +81,7 @@ struct Intruder {
     as_server: Arc<OssConnections>,
     /// Keeps the connections open: key is (in a server's role, address).
     known: Mutex<BTreeMap<(bool, String), Ost>>,
-    dice: FakeRandom,
+    random: FakeRandom,
 }
 
 impl Intruder {
@@ -103,19 +103,19 @@ impl Intruder {
 
     /// Replays credentials for at most this many milliseconds; mostly those of the session that has ended.
     async fn shows_until(&self, most: u64, ended: Option<SessionId>) {
-        let until = self.site.millis() + most / 2 + self.dice.below(most / 2);
+        let until = self.site.millis() + most / 2 + self.random.below(most / 2);
         while self.site.millis() < until && !self.site.ends() {
-            let think = Duration::from_micros(self.dice.below(THINK));
+            let think = Duration::from_micros(self.random.below(THINK));
             self.site.sleep(think).await;
             let shown = self.site.watch.shown();
             let own: Vec<&Shown> = (shown.iter())
                 .filter(|shown| Some(shown.session) == ended)
                 .collect();
-            let any = self.dice.below(shown.len().max(1) as u64) as usize;
-            let own_one = self.dice.below(own.len().max(1) as u64) as usize;
+            let any = self.random.below(shown.len().max(1) as u64) as usize;
+            let own_one = self.random.below(own.len().max(1) as u64) as usize;
             match (own.get(own_one), shown.get(any)) {
-                (Some(own), _) if !self.dice.one_in(4) => self.show_again(own).await,
-                (_, Some(other)) if self.dice.one_in(2) => self.show_again(other).await,
+                (Some(own), _) if !self.random.one_in(4) => self.show_again(own).await,
+                (_, Some(other)) if self.random.one_in(2) => self.show_again(other).await,
                 (_, Some(other)) => self.forge(other).await,
                 (_, None) => {}
             }
@@ -156,7 +156,7 @@ impl Intruder {
             mac: grant.mac,
         };
         let fence = DataOp::Fence { session };
-        let (as_server, session, warrant, op) = match self.dice.below(7) {
+        let (as_server, session, warrant, op) = match self.random.below(7) {
             0 => (
                 false,
                 SessionId(session.0 + 1),
@@ -182,9 +182,9 @@ impl Intruder {
             return;
         };
         match reply {
-            Err(FsError::Capability(_)) => self.site.watch.saw("forged request refused"),
+            Err(FsError::Capability(_)) => self.site.watch.count("forged request refused"),
             Err(FsError::NotPermitted) if is_of_another_role => {
-                self.site.watch.saw("request in a wrong role refused")
+                self.site.watch.count("request in a wrong role refused")
             }
             other => {
                 let wrong = format!(

@@ -55,9 +55,9 @@ impl From<FsError> for Failure {
 }
 
 impl Machine {
-    pub fn new(number: usize, net: &FakeNet, dice: &FakeRandom, watch: &Arc<Watch>) -> Machine {
+    pub fn new(number: usize, net: &FakeNet, random: &FakeRandom, watch: &Arc<Watch>) -> Machine {
         Machine {
-            host: Host::new(&format!("c{number}"), net, dice),
+            host: Host::new(&format!("c{number}"), net, random),
             watch: watch.clone(),
             process: Mutex::new(None),
             now: Mutex::default(),

@@ -34,8 +34,8 @@ struct Process {
 }
 
 impl Metadata {
-    pub fn new(net: &FakeNet, dice: &FakeRandom, watch: &Arc<Watch>) -> Metadata {
-        let host = Host::new("mds", net, dice);
+    pub fn new(net: &FakeNet, random: &FakeRandom, watch: &Arc<Watch>) -> Metadata {
+        let host = Host::new("mds", net, random);
         Metadata {
             store: host.store(),
             host,
@@ -79,7 +79,7 @@ impl Metadata {
         let opened = Kv::open(disk.clone(), self.store.index(), options, platform.clone()).await;
         let (kv, found) = opened.map_err(|error| error.to_string())?;
         if found.log.torn_tail.is_some() {
-            self.watch.saw("torn log record");
+            self.watch.count("torn log record");
         }
         let mut options =
             MdsOptions::new((kv, found), disk, platform.clone(), CLUSTER, INCARNATION);
@@ -159,6 +159,6 @@ impl Metadata {
         if let Some(process) = process {
             self.host.end(&process.platform).await;
         }
-        self.store.come_back(power_cut, &self.host.dice());
+        self.store.come_back(power_cut, &self.host.random());
     }
 }

@@ -38,12 +38,12 @@ impl ObjectHost {
     pub fn new(
         number: u64,
         net: &FakeNet,
-        dice: &FakeRandom,
+        random: &FakeRandom,
         clock: &FakeClock,
         watch: &Arc<Watch>,
     ) -> ObjectHost {
         ObjectHost {
-            host: Host::new(&format!("oss{number}"), net, dice),
+            host: Host::new(&format!("oss{number}"), net, random),
             targets: Vec::new(),
             number,
             clock: clock.clone(),
@@ -144,7 +144,7 @@ impl ObjectHost {
             let _line = line;
             if is_heard.wait_for(|heard| *heard).await.is_ok() {
                 if oss.authorizer().status().sessions > 0 {
-                    watch.saw("object server learnt ended sessions before it served");
+                    watch.count("object server learnt ended sessions before it served");
                 }
                 let _server = RpcServer::start(listener, options);
                 std::future::pending::<()>().await;
@@ -161,7 +161,7 @@ impl ObjectHost {
             self.host.end(&platform).await;
         }
         for target in &self.targets {
-            target.store.come_back(power_cut, &self.host.dice());
+            target.store.come_back(power_cut, &self.host.random());
         }
     }
 }

@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::shared_state::Commons;
 use super::troubles::{Asked, SYNCED, Troubles};
 use super::watch::{Watch, millis};
-use crate::events::Events;
+use crate::event_log::EventLog;
 use gupfs_client::{Client, OpenFile};
 use gupfs_platform::Task;
 use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
@@ -40,7 +40,7 @@ pub struct Site {
     pub judged: Mutex<History>,
     /// Set when the programs must end.
     pub ends: AtomicBool,
-    events: Mutex<Events>,
+    events: Mutex<EventLog>,
     moment: AtomicU64,
     /// The last moment of each millisecond that had one.
     moments: Mutex<BTreeMap<u64, u64>>,
@@ -52,24 +52,24 @@ pub struct Site {
 
 impl Site {
     /// Starts all servers; no file exists yet.
-    pub async fn found(seed: u64, events: Events) -> Arc<Site> {
-        let dice = FakeRandom::new(seed);
-        let delay = match dice.below(3) {
+    pub async fn found(seed: u64, events: EventLog) -> Arc<Site> {
+        let random = FakeRandom::new(seed);
+        let delay = match random.below(3) {
             0 => (Duration::from_micros(50), Duration::from_micros(200)),
             1 => (Duration::from_micros(100), Duration::from_millis(5)),
             _ => (Duration::from_millis(1), Duration::from_millis(60)),
         };
-        let net = FakeNet::new(dice.u64(), delay);
+        let net = FakeNet::new(random.u64(), delay);
         let lab = FakePlatform::new(seed);
         let watch = Arc::new(Watch::new(&lab.clock));
-        let metadata = Metadata::new(&net, &dice, &watch);
+        let metadata = Metadata::new(&net, &random, &watch);
         metadata.start().await.expect("no fault is injected yet");
         let mds = metadata.mds().expect("it was started");
         let mut osses = Vec::new();
-        for number in 0..2 + dice.below(2) {
-            let mut host = ObjectHost::new(number, &net, &dice, &metadata.host.clock, &watch);
-            for _ in 0..1 + dice.below(2) {
-                let incarnation = Incarnation(dice.u64());
+        for number in 0..2 + random.below(2) {
+            let mut host = ObjectHost::new(number, &net, &random, &metadata.host.clock, &watch);
+            for _ in 0..1 + random.below(2) {
+                let incarnation = Incarnation(random.u64());
                 let admitted = mds
                     .clone()
                     .handle(ClusterRequest::RegisterTarget { incarnation })
@@ -82,8 +82,8 @@ impl Site {
             host.start().await.expect("no fault is injected yet");
             osses.push(host);
         }
-        let machine = |number| Arc::new(Machine::new(number, &net, &dice, &watch));
-        let machines: Vec<Arc<Machine>> = (0..3 + dice.below(2) as usize).map(machine).collect();
+        let machine = |number| Arc::new(Machine::new(number, &net, &random, &watch));
+        let machines: Vec<Arc<Machine>> = (0..3 + random.below(2) as usize).map(machine).collect();
         machines.iter().for_each(Machine::start);
         Arc::new(Site {
             troubles: Troubles::new(machines.len(), Plan::of(seed)),
@@ -147,7 +147,7 @@ impl Site {
 
     pub fn say(&self, what: impl fmt::Display) {
         let now = self.millis();
-        self.events.lock().say(format_args!("{now:6} {what}"));
+        self.events.lock().record(format_args!("{now:6} {what}"));
     }
 
     /// Milliseconds since the start of the simulation.
@@ -219,7 +219,8 @@ impl Site {
             return;
         }
         if !undoes {
-            self.watch.saw("unanswered change seen before a power loss");
+            self.watch
+                .count("unanswered change seen before a power loss");
         }
         let synced = self.moment_of(self.millis().saturating_sub(SYNCED));
         commons.cut_names(now, synced, undoes);
@@ -252,7 +253,7 @@ impl Site {
         self.commons.lock().cut_bytes(now);
     }
 
-    pub fn take_events(&self) -> Events {
-        std::mem::replace(&mut *self.events.lock(), Events::new(true))
+    pub fn take_events(&self) -> EventLog {
+        std::mem::replace(&mut *self.events.lock(), EventLog::new(true))
     }
 }

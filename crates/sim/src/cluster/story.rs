@@ -9,8 +9,8 @@ use super::shared::Sharer;
 use super::shared_state::{Commons, FILE_BLOCKS, RECORDS_OF_BLOCK, fill_of};
 use super::site::Site;
 use super::{faults, intruder, own};
-use crate::events::Events;
-use crate::seeds::Ran;
+use crate::event_log::EventLog;
+use crate::seeds::SeedRun;
 use gupfs_client::{Client, WriteOptions};
 use gupfs_platform::fake::FakeRandom;
 use gupfs_proto::meta::WritePosition;
@@ -34,17 +34,17 @@ const REST: Duration = Duration::from_secs(400);
 
 /// # Panics
 /// When a promise is broken; the last events are printed.
-pub fn run(seed: u64, aloud: bool) -> Ran {
-    crate::whole::on_paused_time(async {
-        let site = Site::found(seed, Events::new(aloud)).await;
+pub fn run(seed: u64, verbose: bool) -> SeedRun {
+    crate::process::on_paused_time(async {
+        let site = Site::found(seed, EventLog::new(verbose)).await;
         let (_, client) = site.machines[0].alive().await;
-        let dice = FakeRandom::new(seed ^ 0xc1_5eed);
-        let mut programs = begin(&site, &client, &dice).await;
-        programs.extend(faults::start(&site, &dice));
-        let (one, throws) = (site.clone(), dice.fork());
+        let random = FakeRandom::new(seed ^ 0xc1_5eed);
+        let mut programs = begin(&site, &client, &random).await;
+        programs.extend(faults::start(&site, &random));
+        let (one, random) = (site.clone(), random.fork());
         let intruder = site.intruder.clone();
         programs.push(site.spawn("intruder", async move {
-            intruder::work(one, intruder, throws).await;
+            intruder::work(one, intruder, random).await;
         }));
         let trouble = match site.troubles.plan().only() {
             None => TROUBLE,
@@ -68,10 +68,10 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
         site.judge_rights();
         settle(&site).await;
         site.judge_rights();
-        let rare = site.watch.rare();
-        Ran {
+        let rare_events = site.watch.rare_events();
+        SeedRun {
             events: site.take_events(),
-            rare,
+            rare_events,
         }
     })
 }
@@ -80,13 +80,13 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
 async fn begin(
     site: &Arc<Site>,
     client: &Arc<Client>,
-    dice: &FakeRandom,
+    random: &FakeRandom,
 ) -> Vec<gupfs_platform::Task<()>> {
     site.lay_out_small(client).await;
     let mut own = Vec::new();
     for number in 0..site.machines.len() {
         let dir = mkdir(client, &format!("own{number}")).await;
-        own.push(Own::new(site, number, dir, dice.fork()));
+        own.push(Own::new(site, number, dir, random.fork()));
     }
     let dir = mkdir(client, "shared").await;
     let mut files = Vec::new();
@@ -108,9 +108,9 @@ async fn begin(
     for number in 0..site.machines.len() {
         let mut others = shown.clone();
         others.remove(number);
-        let mut sharer = Sharer::new(site, number, dice.fork(), others);
+        let mut sharer = Sharer::new(site, number, random.fork(), others);
         tasks.push(site.spawn("shared", async move { sharer.work().await }));
-        let mut judge = Judge::new(site, number, dice.fork());
+        let mut judge = Judge::new(site, number, random.fork());
         tasks.push(site.spawn("judged", async move { judge.work().await }));
     }
     tasks

@@ -2,7 +2,7 @@
 //! and requests that are accepted.
 
 use super::rights::{Rights, Shown};
-use crate::rare::Rare;
+use crate::rare_events::RareEvents;
 use gupfs_client::ClientCallbacks;
 use gupfs_mds::MetaHandler;
 use gupfs_oss::DataHandler;
@@ -25,7 +25,7 @@ pub struct Watch {
 
 #[derive(Default)]
 struct Seen {
-    rare: Rare,
+    rare_events: RareEvents,
     /// Counts the instances of the metadata server.
     life: u64,
     /// The last change that was answered in each slot, and in which instance.
@@ -53,12 +53,12 @@ impl Watch {
         }
     }
 
-    pub fn saw(&self, what: &'static str) {
-        self.seen.lock().rare.saw(what);
+    pub fn count(&self, what: &'static str) {
+        self.seen.lock().rare_events.count(what);
     }
 
-    pub fn rare(&self) -> Rare {
-        self.seen.lock().rare.clone()
+    pub fn rare_events(&self) -> RareEvents {
+        self.seen.lock().rare_events.clone()
     }
 
     pub fn metadata_begins_again(&self) {
@@ -135,7 +135,7 @@ impl Watch {
             return;
         };
         if sequence == lane.sequence {
-            seen.rare.saw(match of == life {
+            seen.rare_events.count(match of == life {
                 true => "answered change asked again",
                 false => "change answered by a former life asked again",
             });
@@ -152,7 +152,7 @@ impl Watch {
             seen.rights.ended(session);
         }
         if is_told && !seen.closed.contains(&session) {
-            seen.rare.saw("session ended");
+            seen.rare_events.count("session ended");
             let told = (format!("{host} {}", request.op.name()), now);
             seen.ended.entry(session).or_insert(told);
         }
@@ -178,7 +178,8 @@ impl Watch {
         let (ino, stripe) = (object.ino.0, u64::from(object.stripe));
         let mut seen = self.seen.lock();
         let new = (seen.written).insert((request.session.0, ino, stripe, at.0, begins));
-        seen.rare.saw_if(!new, "object write delivered twice");
+        seen.rare_events
+            .count_if(!new, "object write delivered twice");
     }
 }
 
@@ -227,7 +228,7 @@ impl PeerHandler<data::DataRequest, data::DataReply> for WatchedData {
         let mut guard = self.watch.seen.lock();
         let seen = &mut *guard;
         match seen.rights.answered(&arrived, &reply) {
-            Ok(Some(rare)) => seen.rare.saw(rare),
+            Ok(Some(rare_events)) => seen.rare_events.count(rare_events),
             Ok(None) => {}
             Err(wrong) => seen.broken.push(wrong),
         }
@@ -248,7 +249,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for WatchedReca
         question: callback::CallbackRequest,
     ) -> callback::CallbackReply {
         let before = self.watch.life();
-        self.watch.saw(match question {
+        self.watch.count(match question {
             callback::CallbackRequest::Glimpse { .. } => "client asked to tell",
             callback::CallbackRequest::Revoke { .. } => "client asked to give back",
             callback::CallbackRequest::CheckOpen { .. } => "client asked what it has open",
@@ -256,7 +257,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for WatchedReca
         });
         let reply = self.recalled.clone().handle(question).await;
         if self.watch.life() != before {
-            self.watch.saw("recall crossed a restart");
+            self.watch.count("recall crossed a restart");
         }
         reply
     }

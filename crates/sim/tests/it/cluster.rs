@@ -1,4 +1,4 @@
-//! The whole cluster, seed by seed: servers, clients, disks and connections fail while programs work.
+//! The simulated cluster, seed by seed: servers, clients, disks and connections fail while programs work.
 
 use gupfs_sim::{cluster, seeds};
 
@@ -50,6 +50,6 @@ const RARE: [(&str, u64); 34] = [
 ];
 
 #[test]
-fn whatever_fails_in_a_cluster_what_was_promised_is_kept() {
-    seeds::each_twice(50, cluster::run).expect(&RARE);
+fn the_cluster_keeps_its_promises_under_any_faults() {
+    seeds::run_each_twice(50, cluster::run).require_minimums(&RARE);
 }

@@ -1,4 +1,4 @@
-//! The model of the kernel does what the contract says of Linux; and each fact notices a kernel that does otherwise.
+//! The model of the kernel behaves as the contract says of Linux, and each probe detects a kernel that deviates.
 
 use gupfs_contract::{ALL, ProbeOutcome, ProbeReport, probe_all};
 use gupfs_sim::kernel::{Model, Quirk};
@@ -13,7 +13,7 @@ fn tried(quirk: Option<Quirk>) -> Vec<ProbeReport> {
 }
 
 #[test]
-fn every_fact_stands_on_the_model() {
+fn every_behaviour_holds_on_the_model() {
     let findings = tried(None);
     assert_eq!(findings.len(), ALL.len());
     for finding in findings {
@@ -26,7 +26,7 @@ fn every_fact_stands_on_the_model() {
     }
 }
 
-/// What each quirk breaks, and nothing else.
+/// The behaviours that each quirk breaks; all others hold.
 const QUIRKS: &[(Quirk, &[&str])] = &[
     (
         Quirk::AttributesNeverAgain,
@@ -164,7 +164,7 @@ const QUIRKS: &[(Quirk, &[&str])] = &[
 ];
 
 #[test]
-fn each_fact_notices_a_kernel_that_does_otherwise() {
+fn each_probe_detects_a_kernel_that_deviates() {
     for (quirk, facts) in QUIRKS {
         let findings = tried(Some(*quirk));
         let broken = findings

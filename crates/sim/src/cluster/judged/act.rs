@@ -72,7 +72,7 @@ impl Judge {
     fn next(&self) -> Call {
         let range = self.range();
         let to = self.border();
-        match self.dice.below(20) {
+        match self.random.below(20) {
             0..7 => Call::Write {
                 range,
                 tag: 0, // set once the record has a number
@@ -85,7 +85,7 @@ impl Judge {
             12 | 13 => Call::Truncate { to },
             14 | 15 => Call::Size { flavour: FLAVOUR },
             16 => {
-                let mode = 0o600 | self.dice.below(0o200) as u32;
+                let mode = 0o600 | self.random.below(0o200) as u32;
                 Call::SetMode { mode }
             }
             17 => {
@@ -97,7 +97,7 @@ impl Judge {
     }
 
     fn border(&self) -> u64 {
-        BORDERS[self.dice.below(BORDERS.len() as u64) as usize]
+        BORDERS[self.random.below(BORDERS.len() as u64) as usize]
     }
 
     fn range(&self) -> Range {

@@ -30,18 +30,18 @@ const THINK: u64 = 400_000;
 pub struct Judge {
     site: Arc<Site>,
     machine: usize,
-    dice: FakeRandom,
+    random: FakeRandom,
     open: Option<Arc<OpenFile>>,
     life: u64,
     session: SessionId,
 }
 
 impl Judge {
-    pub fn new(site: &Arc<Site>, machine: usize, dice: FakeRandom) -> Judge {
+    pub fn new(site: &Arc<Site>, machine: usize, random: FakeRandom) -> Judge {
         Judge {
             site: site.clone(),
             machine,
-            dice,
+            random,
             open: None,
             life: 0,
             session: SessionId(0),
@@ -55,7 +55,7 @@ impl Judge {
     pub async fn work(&mut self) {
         let machine = self.site.machines[self.machine].clone();
         while !self.site.ends() {
-            let think = Duration::from_micros(self.dice.below(THINK));
+            let think = Duration::from_micros(self.random.below(THINK));
             self.site.sleep(think).await;
             let (life, client) = machine.alive().await;
             let with = With {

@@ -2,7 +2,7 @@
 
 use super::eras::Eras;
 use super::names::{Entry, Tree, UNTOLD};
-use super::{Content, LONGEST, Own, With};
+use super::{FileContent, LONGEST, Own, With};
 use crate::cluster::arguments::ONE_OBJECT;
 use crate::cluster::arguments::{both_ways, flags, make, me, name};
 use crate::cluster::machine::Failure;
@@ -48,7 +48,7 @@ fn is_about_names(failure: &Failure) -> bool {
 impl Own {
     /// Makes one random call.
     pub(super) async fn act(&mut self, with: &With<'_>) {
-        match self.dice.below(100) {
+        match self.random.below(100) {
             0..16 => self.create(with).await,
             16..19 => self.mkdir(with).await,
             19..22 => self.rmdir(with).await,
@@ -70,14 +70,14 @@ impl Own {
     fn any_dir(&self) -> InodeId {
         let dirs = self.names.now().values().filter(|entry| entry.is_dir);
         let dirs: Vec<InodeId> = dirs.map(|entry| entry.ino).collect();
-        match self.dice.below(3) {
-            0 if !dirs.is_empty() => dirs[self.dice.below(dirs.len() as u64) as usize],
+        match self.random.below(3) {
+            0 if !dirs.is_empty() => dirs[self.random.below(dirs.len() as u64) as usize],
             _ => self.dir,
         }
     }
 
     fn any_place(&self) -> Place {
-        (self.any_dir(), self.dice.below(NAMES) as u8)
+        (self.any_dir(), self.random.below(NAMES) as u8)
     }
 
     fn at(&self, place: Place) -> Option<Entry> {
@@ -91,7 +91,7 @@ impl Own {
     /// A random file, by one of its names or because it is open.
     fn any_file(&self) -> Option<InodeId> {
         let files: Vec<InodeId> = self.contents.keys().copied().collect();
-        let index = self.dice.below(files.len().max(1) as u64);
+        let index = self.random.below(files.len().max(1) as u64);
         files.get(index as usize).copied()
     }
 
@@ -137,7 +137,7 @@ impl Own {
 
     fn not_answered(&mut self, expected: Expected, after: Tree) {
         if expected.is_ok() {
-            self.names.tear(self.site.millis(), after);
+            self.names.mark_unanswered(self.site.millis(), after);
         }
         self.must_look = true;
         self.shown.lock().unsure = true;
@@ -170,7 +170,7 @@ impl Own {
     }
 
     async fn mkdir(&mut self, with: &With<'_>) {
-        let place = (self.dir, self.dice.below(NAMES) as u8);
+        let place = (self.dir, self.random.below(NAMES) as u8);
         let (expected, mut after) = self.with_new(place, UNTOLD, true);
         let client = with.client.clone();
         let (me, text) = (me(), name(place.1));
@@ -207,7 +207,7 @@ impl Own {
     }
 
     fn begin_bytes(&mut self, ino: InodeId) {
-        self.contents.insert(ino, Content::default());
+        self.contents.insert(ino, FileContent::default());
         let now = self.site.moment();
         let era = Eras::since(now, Arc::default());
         self.shown.lock().bytes.insert(ino, era);
@@ -308,7 +308,7 @@ impl Own {
         if files.is_empty() {
             return;
         }
-        let ino = files[self.dice.below(files.len() as u64) as usize];
+        let ino = files[self.random.below(files.len() as u64) as usize];
         let (expected, after) = self.with_new(to, ino, false);
         let client = with.client.clone();
         let (me, text) = (me(), name(to.1));
@@ -370,7 +370,7 @@ impl Own {
         if at + len > LONGEST {
             return;
         }
-        self.dice.fill(&mut data);
+        self.random.fill(&mut data);
         after.resize(after.len().max((at + len) as usize), 0);
         after[at as usize..(at + len) as usize].copy_from_slice(&data);
         let whence = match appends {
@@ -412,7 +412,7 @@ impl Own {
         let Some(known) = self.contents.get(&ino) else {
             return;
         };
-        let to = match self.dice.one_in(3) {
+        let to = match self.random.one_in(3) {
             true => 0,
             false => self.offset(),
         };
@@ -458,7 +458,7 @@ impl Own {
                 }
             }
             Err(failure) => {
-                known.tear();
+                known.mark_unanswered();
                 self.fails(&what, &failure, since, false);
             }
         }
@@ -466,21 +466,21 @@ impl Own {
     }
 
     fn offset(&self) -> u64 {
-        let border = BORDERS[self.dice.below(BORDERS.len() as u64) as usize];
-        match self.dice.below(3) {
+        let border = BORDERS[self.random.below(BORDERS.len() as u64) as usize];
+        match self.random.below(3) {
             0 => border,
-            1 => border.saturating_sub(self.dice.below(100)),
-            _ => border + self.dice.below(100),
+            1 => border.saturating_sub(self.random.below(100)),
+            _ => border + self.random.below(100),
         }
     }
 
     fn len(&self) -> u64 {
-        match self.dice.below(5) {
-            0 => 1 + self.dice.below(200),
+        match self.random.below(5) {
+            0 => 1 + self.random.below(200),
             1 => 4_096,
-            2 => 1 + self.dice.below(9_000),
+            2 => 1 + self.random.below(9_000),
             3 => 64 << 10,
-            _ => 1 + self.dice.below(100_000),
+            _ => 1 + self.random.below(100_000),
         }
     }
 
@@ -492,7 +492,7 @@ impl Own {
         let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
         let client = with.client.clone();
         let synced = self
-            .call(with, client.fsync(&file, self.dice.one_in(3)))
+            .call(with, client.fsync(&file, self.random.one_in(3)))
             .await;
         match synced {
             Ok(()) => {
@@ -509,10 +509,10 @@ impl Own {
     /// Calls fsync before looking what a power loss took. True if it did so.
     pub(super) async fn fsync_blindly(&mut self, with: &With<'_>) -> bool {
         let open: Vec<InodeId> = self.open.keys().copied().collect();
-        if open.is_empty() || self.names.is_torn() {
+        if open.is_empty() || self.names.is_unanswered() {
             return false;
         }
-        let ino = open[self.dice.below(open.len() as u64) as usize];
+        let ino = open[self.random.below(open.len() as u64) as usize];
         let file = self.open[&ino].clone();
         let since = self.site.millis();
         match self.call(with, with.client.fsync(&file, false)).await {
@@ -535,7 +535,7 @@ impl Own {
         if !is_loss(failure) {
             return;
         }
-        self.site.watch.saw("fsync that told of a loss");
+        self.site.watch.count("fsync that told of a loss");
         if let Some(known) = self.contents.get_mut(&ino) {
             // The client does not know that another client synced its bytes, and reports that they may be lost.
             if self.synced_by_others.contains(&ino) && !known.is_unsynced() {
@@ -547,7 +547,7 @@ impl Own {
                 self.machine
             );
             // The client reports a loss once: the next fsync is about what there is then.
-            known.tear();
+            known.mark_unanswered();
         }
     }
 
@@ -558,7 +558,7 @@ impl Own {
         if let Some(known) = self.contents.get_mut(&ino) {
             known.synced_if_answered();
         }
-        if in_peace && now.metadata == self.cuts.metadata && !self.names.is_torn() {
+        if in_peace && now.metadata == self.cuts.metadata && !self.names.is_unanswered() {
             self.names.synced();
         }
     }
@@ -583,7 +583,7 @@ impl Own {
             return;
         };
         let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
-        let (at, len) = match self.dice.one_in(2) {
+        let (at, len) = match self.random.one_in(2) {
             true => (0, 2 * LONGEST),
             false => (self.offset(), self.len()),
         };
@@ -669,7 +669,7 @@ impl Own {
         if open.is_empty() {
             return;
         }
-        let ino = open[self.dice.below(open.len() as u64) as usize];
+        let ino = open[self.random.below(open.len() as u64) as usize];
         let file = self.open.remove(&ino).expect("just listed");
         let since = self.site.millis();
         let closed = self.call(with, with.client.release(file.id())).await;

@@ -44,7 +44,7 @@ impl Own {
         if cuts.metadata != self.cuts.metadata && !self.begins_anew {
             self.site
                 .watch
-                .saw("power loss of the metadata server that took nothing of a program");
+                .count("power loss of the metadata server that took nothing of a program");
         }
         self.say(format_args!(
             "looks: names cut since {names_cut:?}, bytes cut {bytes_cut}, {} names",
@@ -61,7 +61,7 @@ impl Own {
     /// `names_cut`: since when names may have been undone, in milliseconds.
     fn judge(&mut self, found: Found, names_cut: Option<u64>, bytes_cut: bool) {
         if names_cut.is_some() && self.names.depth() > 1 {
-            self.site.watch.saw("unsynced names at a power loss");
+            self.site.watch.count("unsynced names at a power loss");
         }
         let tree = found.tree.clone();
         if let Err(wrong) = self.names.found(found.tree, names_cut) {
@@ -83,14 +83,14 @@ impl Own {
             }
             let known = self.contents.entry(ino).or_default();
             if bytes_cut && known.is_unsynced() {
-                self.site.watch.saw("unsynced bytes at a power loss");
+                self.site.watch.count("unsynced bytes at a power loss");
             }
             // The lease holder reported the file's size, also where an object server's power loss had taken the end;
             // now the objects decide.
             let by_objects = self.holds_no_more && known.is_unsynced();
             let possible = match bytes_cut || by_objects {
-                true => known.found_after_partial_cut(bytes),
-                false => known.found_after_kill(bytes),
+                true => known.check_after_partial_power_loss(bytes),
+                false => known.check_after_kill(bytes),
             };
             if let Err(wrong) = possible {
                 self.is_otherwise(ino, format_args!("power loss {bytes_cut}: {wrong}"));
@@ -100,7 +100,7 @@ impl Own {
         let open = &self.open;
         self.contents.retain(|ino, known| {
             let has_name = tree.values().any(|entry| entry.ino == *ino);
-            has_name || (open.contains_key(ino) && !bytes_cut && !known.is_torn())
+            has_name || (open.contains_key(ino) && !bytes_cut && !known.is_unanswered())
         });
     }
 

@@ -12,7 +12,7 @@ mod names;
 use super::machine::{Failure, With};
 use super::site::Site;
 use super::troubles::Cuts;
-use crate::whole::content::Content;
+use crate::process::file_content::FileContent;
 use eras::Eras;
 use gupfs_client::OpenFile;
 use gupfs_platform::fake::FakeRandom;
@@ -52,9 +52,9 @@ pub struct Own {
     site: Arc<Site>,
     machine: usize,
     dir: InodeId,
-    dice: FakeRandom,
+    random: FakeRandom,
     names: Names,
-    contents: BTreeMap<InodeId, Content>,
+    contents: BTreeMap<InodeId, FileContent>,
     open: BTreeMap<InodeId, Arc<OpenFile>>,
     /// The instance of the client, and its session, in which the files were opened.
     life: u64,
@@ -72,7 +72,7 @@ pub struct Own {
 }
 
 impl Own {
-    pub fn new(site: &Arc<Site>, machine: usize, dir: InodeId, dice: FakeRandom) -> Own {
+    pub fn new(site: &Arc<Site>, machine: usize, dir: InodeId, random: FakeRandom) -> Own {
         let shown = Published {
             dir,
             names: Eras::since(0, Tree::new()),
@@ -87,7 +87,7 @@ impl Own {
             site: site.clone(),
             machine,
             dir,
-            dice,
+            random,
             names: Names::new(),
             contents: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -114,7 +114,7 @@ impl Own {
         let machine = self.site.machines[self.machine].clone();
         while !self.site.ends() {
             self.site
-                .sleep(Duration::from_micros(self.dice.below(THINK)))
+                .sleep(Duration::from_micros(self.random.below(THINK)))
                 .await;
             let (life, client) = machine.alive().await;
             let with = With {
@@ -123,7 +123,7 @@ impl Own {
             };
             self.notice_syncs();
             self.meet(&with);
-            if self.must_look && !(self.dice.one_in(3) && self.fsync_blindly(&with).await) {
+            if self.must_look && !(self.random.one_in(3) && self.fsync_blindly(&with).await) {
                 self.look(&with).await;
                 continue;
             }
@@ -181,7 +181,7 @@ impl Own {
             if let Some(known) = self.contents.get_mut(&ino)
                 && known.bytes() == bytes.as_slice()
             {
-                self.site.watch.saw("sync of another's bytes");
+                self.site.watch.count("sync of another's bytes");
                 known.synced_if_answered();
                 self.synced_by_others.insert(ino);
             }

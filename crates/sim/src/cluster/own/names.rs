@@ -19,14 +19,14 @@ pub type Tree = BTreeMap<(InodeId, u8), Entry>;
 pub struct Names {
     states: Vec<(u64, Tree)>,
     /// The last change was not answered: it was made or not.
-    torn: bool,
+    is_unanswered: bool,
 }
 
 impl Names {
     pub fn new() -> Names {
         Names {
             states: vec![(0, Tree::new())],
-            torn: false,
+            is_unanswered: false,
         }
     }
 
@@ -34,13 +34,13 @@ impl Names {
         &self.states.last().expect("there is a state").1
     }
 
-    pub fn is_torn(&self) -> bool {
-        self.torn
+    pub fn is_unanswered(&self) -> bool {
+        self.is_unanswered
     }
 
     pub fn push(&mut self, now: u64, tree: Tree) {
         self.states.push((now, tree));
-        self.torn = false;
+        self.is_unanswered = false;
     }
 
     /// The newest state, with a number that was told.
@@ -50,14 +50,17 @@ impl Names {
         }
     }
 
-    pub fn tear(&mut self, now: u64, tree: Tree) {
+    pub fn mark_unanswered(&mut self, now: u64, tree: Tree) {
         self.states.push((now, tree));
-        self.torn = true;
+        self.is_unanswered = true;
     }
 
     /// All that was answered survives a power loss.
     pub fn synced(&mut self) {
-        assert!(!self.torn, "a sync is answered after all before it");
+        assert!(
+            !self.is_unanswered,
+            "a sync is answered after all before it"
+        );
         self.states.drain(..self.states.len() - 1);
     }
 
@@ -71,7 +74,7 @@ impl Names {
     /// # Errors
     /// What keeps it from being any state that is possible.
     pub fn found(&mut self, found: Tree, undone: Option<u64>) -> Result<(), String> {
-        let answered = self.states.len() - 1 - usize::from(self.torn);
+        let answered = self.states.len() - 1 - usize::from(self.is_unanswered);
         let certain = match undone {
             Some(since) => {
                 let states = self.states[..=answered].iter();

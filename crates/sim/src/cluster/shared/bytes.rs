@@ -16,11 +16,11 @@ const RECORDS: usize = 240;
 impl Sharer {
     fn any_file(&self) -> usize {
         let files = self.commons().files.len() as u64;
-        self.dice.below(files) as usize
+        self.random.below(files) as usize
     }
 
     fn any_place(&self) -> u64 {
-        PLACES[self.dice.below(PLACES.len() as u64) as usize]
+        PLACES[self.random.below(PLACES.len() as u64) as usize]
     }
 
     async fn opened(&mut self, with: With<'_>, ino: InodeId) -> Option<Arc<OpenFile>> {
@@ -126,7 +126,7 @@ impl Sharer {
 
     pub(super) async fn sync_file(&mut self, with: With<'_>) {
         let file = self.any_file();
-        let is_log = self.dice.one_in(3);
+        let is_log = self.random.one_in(3);
         let ino = match is_log {
             true => self.commons().log.as_ref().map(|(ino, _)| *ino),
             false => Some(self.commons().files[file].ino),
@@ -137,7 +137,7 @@ impl Sharer {
         };
         let (since, begun) = (self.site.millis(), self.site.moment());
         let cuts = self.site.troubles.cuts();
-        let data_only = self.dice.one_in(2);
+        let data_only = self.random.one_in(2);
         match self.call(with, with.client.fsync(&open, data_only)).await {
             Ok(()) if cuts == self.site.troubles.cuts() => {
                 self.say(format_args!("fsync of {ino}"));
@@ -245,7 +245,7 @@ impl Sharer {
             let commons = self.commons();
             let all = commons.kept.keys().copied();
             let open = all.clone().filter(|ino| self.open.contains_key(ino));
-            match self.dice.one_in(3) {
+            match self.random.one_in(3) {
                 true => all.collect(),
                 false => open.collect(),
             }
@@ -253,7 +253,7 @@ impl Sharer {
         if kept.is_empty() {
             return;
         }
-        let ino = kept[self.dice.below(kept.len() as u64) as usize];
+        let ino = kept[self.random.below(kept.len() as u64) as usize];
         let (since, me) = (self.site.millis(), me());
         let known = self.open.get(&ino).cloned();
         let open = match known {
@@ -269,7 +269,7 @@ impl Sharer {
             },
         };
         self.open.insert(ino, open.clone());
-        if self.dice.one_in(6) {
+        if self.random.one_in(6) {
             self.open.remove(&ino);
             let closed = self.call(with, with.client.release(open.id())).await;
             if let Err(failure) = closed {
@@ -303,7 +303,7 @@ impl Sharer {
             states.any(|names| names.values().any(|other| Some(*other) == thing))
         };
         if !has_name {
-            self.site.watch.saw("read of a file without a name");
+            self.site.watch.count("read of a file without a name");
         }
     }
 }

@@ -30,7 +30,7 @@ const LATE: Duration = Duration::from_secs(100);
 pub struct Sharer {
     site: Arc<Site>,
     machine: usize,
-    dice: FakeRandom,
+    random: FakeRandom,
     open: BTreeMap<InodeId, Arc<OpenFile>>,
     life: u64,
     session: SessionId,
@@ -44,13 +44,13 @@ impl Sharer {
     pub fn new(
         site: &Arc<Site>,
         machine: usize,
-        dice: FakeRandom,
+        random: FakeRandom,
         others: Vec<Arc<Mutex<Published>>>,
     ) -> Sharer {
         Sharer {
             site: site.clone(),
             machine,
-            dice,
+            random,
             open: BTreeMap::new(),
             life: 0,
             session: SessionId(0),
@@ -67,7 +67,7 @@ impl Sharer {
         let machine = self.site.machines[self.machine].clone();
         while !self.site.ends() {
             self.site
-                .sleep(Duration::from_micros(self.dice.below(THINK)))
+                .sleep(Duration::from_micros(self.random.below(THINK)))
                 .await;
             let (life, client) = machine.alive().await;
             let with = With {
@@ -90,7 +90,7 @@ impl Sharer {
     }
 
     async fn act(&mut self, with: With<'_>) {
-        match self.dice.below(100) {
+        match self.random.below(100) {
             0..32 => self.change_names(with).await,
             32..40 => self.look_at_names(with).await,
             40..44 => self.sync_names(with).await,

@@ -22,7 +22,7 @@ struct Given {
 
 impl Sharer {
     fn any_name(&self) -> u8 {
-        self.dice.below(NAMES) as u8
+        self.random.below(NAMES) as u8
     }
 
     pub(super) async fn change_names(&mut self, with: With<'_>) {
@@ -31,7 +31,7 @@ impl Sharer {
             is_dir,
         };
         let name = self.any_name();
-        let change = match self.dice.below(10) {
+        let change = match self.random.below(10) {
             0..4 => Change::Create {
                 name,
                 thing: thing(false),
@@ -62,7 +62,7 @@ impl Sharer {
         if known.is_empty() {
             return;
         }
-        let (ino, thing) = known[self.dice.below(known.len() as u64) as usize];
+        let (ino, thing) = known[self.random.below(known.len() as u64) as usize];
         let name = self.any_name();
         self.change(with, Change::Link { thing, name }, Some(ino))
             .await;
@@ -143,10 +143,10 @@ impl Sharer {
         self.commons().things.insert(ino, thing);
         let Some(file) = given.file else { return };
         self.open.insert(ino, file.clone());
-        if self.dice.one_in(2) {
+        if self.random.one_in(2) {
             return;
         }
-        let len = [512, 9_216, 100 << 10][self.dice.below(3) as usize];
+        let len = [512, 9_216, 100 << 10][self.random.below(3) as usize];
         let bytes = fill(self.site.value(), len);
         let (since, objects) = (self.site.millis(), self.site.troubles.cuts().objects);
         let write = with.client.write(
@@ -167,7 +167,7 @@ impl Sharer {
     }
 
     pub(super) async fn look_at_names(&mut self, with: With<'_>) {
-        if self.dice.one_in(2) {
+        if self.random.one_in(2) {
             return self.list(with).await;
         }
         let (text, me) = (self.any_name(), me());

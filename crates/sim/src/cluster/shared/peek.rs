@@ -17,13 +17,13 @@ const ALL: u64 = 1 << 20;
 
 impl Sharer {
     pub(super) async fn peek(&mut self, with: With<'_>) {
-        let number = self.dice.below(self.others.len() as u64) as usize;
+        let number = self.random.below(self.others.len() as u64) as usize;
         self.peek_at(with, number).await;
     }
 
     pub(super) async fn peek_at(&mut self, with: With<'_>, number: usize) {
         let files: Vec<InodeId> = self.others[number].lock().bytes.keys().copied().collect();
-        match self.dice.below(files.len() as u64 + 1) as usize {
+        match self.random.below(files.len() as u64 + 1) as usize {
             0 => self.peek_at_names(with, number).await,
             file => self.peek_at_file(with, number, files[file - 1]).await,
         }
@@ -68,7 +68,7 @@ impl Sharer {
         let Some(states) = shown.names.between(begun, now) else {
             return;
         };
-        self.site.watch.saw("look at another's names");
+        self.site.watch.count("look at another's names");
         let fits = |tree: &&Tree| {
             let here = tree.keys().filter(|(of, _)| *of == dir);
             here.map(|(_, name)| *name).eq(found.iter().copied())
@@ -92,7 +92,7 @@ impl Sharer {
             Err(Failure::Refused(FsError::Stale | FsError::NotFound)) => return,
             Err(failure) => return self.excuse("peek", &failure, since, false),
         };
-        if self.dice.one_in(2) {
+        if self.random.one_in(2) {
             self.sync_for(with, number, &file, sure).await;
         }
         let begun = self.site.moment();
@@ -117,7 +117,7 @@ impl Sharer {
         let Some(states) = eras.between(begun, now) else {
             return;
         };
-        self.site.watch.saw("look at another's bytes");
+        self.site.watch.count("look at another's bytes");
         // One read may see a part of a write that goes on beside it.
         let lens = || states.iter().map(|state| state.len());
         let (least, most) = (lens().min().unwrap_or(0), lens().max().unwrap_or(0));

@@ -27,9 +27,9 @@ pub fn fill(value: u64, len: usize) -> Vec<u8> {
 pub fn values(bytes: &[u8]) -> Result<Vec<u64>, String> {
     let of_sector = |(number, sector): (usize, &[u8])| {
         let mut words = sector.chunks(8).map(|word| {
-            let mut whole = [0; 8];
-            whole[..word.len()].copy_from_slice(word);
-            u64::from_le_bytes(whole)
+            let mut padded = [0; 8];
+            padded[..word.len()].copy_from_slice(word);
+            u64::from_le_bytes(padded)
         });
         let first = words.next().unwrap_or(NOTHING);
         match words.all(|word| word == first) {

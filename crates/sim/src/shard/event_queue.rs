@@ -1,18 +1,18 @@
-//! What will happen, in the order of virtual time; what happens at the same moment, in the order it was decided.
+//! The scheduled events in the order of virtual time. Events of the same time happen in the order in which they were scheduled.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Nanoseconds.
-pub type Moment = u64;
+/// Nanoseconds of virtual time.
+pub type Nanos = u64;
 
-pub struct Queue<E> {
-    pub now: Moment,
-    heap: BinaryHeap<Reverse<(Moment, u64, Slot<E>)>>,
+pub struct EventQueue<E> {
+    pub now: Nanos,
+    heap: BinaryHeap<Reverse<(Nanos, u64, Slot<E>)>>,
     next: u64,
 }
 
-/// An event, which has no order of its own.
+/// Wraps an event, because events have no order of their own.
 struct Slot<E>(E);
 
 impl<E> PartialEq for Slot<E> {
@@ -35,28 +35,28 @@ impl<E> Ord for Slot<E> {
     }
 }
 
-impl<E> Queue<E> {
-    pub fn new() -> Queue<E> {
-        Queue {
+impl<E> EventQueue<E> {
+    pub fn new() -> EventQueue<E> {
+        EventQueue {
             now: 0,
             heap: BinaryHeap::new(),
             next: 0,
         }
     }
 
-    pub fn after(&mut self, delay: u64, event: E) {
+    pub fn schedule(&mut self, delay: u64, event: E) {
         self.next += 1;
         let entry = (self.now + delay, self.next, Slot(event));
         self.heap.push(Reverse(entry));
     }
 
     pub fn pop(&mut self) -> Option<E> {
-        let Reverse((moment, _, Slot(event))) = self.heap.pop()?;
-        self.now = moment;
+        let Reverse((at, _, Slot(event))) = self.heap.pop()?;
+        self.now = at;
         Some(event)
     }
 
-    /// What was on its way is lost.
+    /// Drops all scheduled events, such as messages that a crash loses.
     pub fn clear(&mut self) {
         self.heap.clear();
     }

@@ -1,4 +1,4 @@
-//! Records and the batches that made them: staged, committed, durable, and what a crash keeps.
+//! The records, and the batches that made them: staged, committed, durable. A crash keeps a prefix of the batches.
 
 use bytes::Bytes;
 use gupfs_namespace::{CachedRecord, KeyRange, RecordBatch, RecordKey, RecordSource};
@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, VecDeque};
 type Map = BTreeMap<RecordKey, Bytes>;
 
 pub struct Store {
-    /// With everything staged.
+    /// The records with all staged batches applied.
     pub records: Map,
-    /// With everything durable.
+    /// The records with all durable batches applied.
     base: Map,
-    /// Batches behind `durable`.
+    /// The batches after `durable`.
     log: VecDeque<RecordBatch>,
     pub last: u64,
     pub committed: u64,
@@ -21,7 +21,7 @@ pub struct Store {
 impl Store {
     pub fn new(first: RecordBatch) -> Store {
         let mut records = Map::new();
-        put(&mut records, &first);
+        apply_batch(&mut records, &first);
         Store {
             base: records.clone(),
             records,
@@ -33,30 +33,30 @@ impl Store {
     }
 
     pub fn stage(&mut self, batch: RecordBatch) -> u64 {
-        put(&mut self.records, &batch);
+        apply_batch(&mut self.records, &batch);
         self.log.push_back(batch);
         self.last += 1;
         self.last
     }
 
-    pub fn sync(&mut self, upto: u64) {
-        while self.durable < upto {
+    pub fn sync(&mut self, up_to: u64) {
+        while self.durable < up_to {
             let batch = self.log.pop_front().expect("staged and not durable");
-            put(&mut self.base, &batch);
+            apply_batch(&mut self.base, &batch);
             self.durable += 1;
         }
     }
 
-    /// Of the batches those up to `kept` are there again; they are durable when the next owner serves.
-    pub fn crash(&mut self, kept: u64) {
-        self.sync(kept);
+    /// Keeps the batches up to `kept_seq`; they are durable before the next instance serves.
+    pub fn crash(&mut self, kept_seq: u64) {
+        self.sync(kept_seq);
         self.log.clear();
         self.records = self.base.clone();
-        (self.last, self.committed) = (kept, kept);
+        (self.last, self.committed) = (kept_seq, kept_seq);
     }
 }
 
-fn put(records: &mut Map, batch: &RecordBatch) {
+fn apply_batch(records: &mut Map, batch: &RecordBatch) {
     for (key, value) in batch {
         match value {
             Some(value) => records.insert(key.clone(), value.clone()),

@@ -1,5 +1,5 @@
-//! A model of POSIX in a map: the result that each operation must have, in the order in which the shard applied them.
-//! Every caller is root; the shard's own tests cover permissions.
+//! A model of POSIX in maps. It computes the reply of each operation, in the order in which the shard applied them. Every
+//! caller is root; the shard's own tests cover permissions.
 
 use gupfs_proto::meta::{MetaOp, RenameMode, SetTime};
 use gupfs_proto::{FileKind, FsError, InodeId, SessionId, Timestamp};
@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 pub struct Node {
     pub kind: FileKind,
     pub mode: u32,
-    pub names: u32,
+    pub link_count: u32,
     pub data: Vec<u8>,
     pub mtime: Timestamp,
-    /// Of a directory.
+    /// Entries of a directory.
     pub children: BTreeMap<Vec<u8>, InodeId>,
-    pub above: InodeId,
-    /// The session that removed its last name and has not forgotten it.
-    pub held: Option<SessionId>,
+    pub parent: InodeId,
+    /// The session that removed the last name and has not forgotten the orphan.
+    pub orphan_of: Option<SessionId>,
 }
 
-/// What an answer says, as far as it is compared.
+/// The parts of a reply that the simulation compares.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Seen {
+pub enum ComparedReply {
     Done,
     Inode {
         ino: InodeId,
@@ -36,18 +36,18 @@ pub enum Seen {
         orphan: bool,
     },
     Entries(BTreeMap<Vec<u8>, InodeId>),
-    /// The file would be too large for its inode.
-    Outgrown,
+    /// The write would exceed the limit of inline data.
+    TooLarge,
 }
 
-pub type Try = Result<Seen, FsError>;
+pub type ComparedResult = Result<ComparedReply, FsError>;
 
-/// The requesting session, the time, and the number that a new inode got.
+/// The requesting session, the time, and the number of the inode that the shard created.
 #[derive(Clone, Copy)]
-pub struct Asked {
+pub struct RequestContext {
     pub session: SessionId,
     pub now: Timestamp,
-    pub number: Option<InodeId>,
+    pub new_inode: Option<InodeId>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,44 +58,46 @@ pub struct Model {
 impl Model {
     pub fn new(now: Timestamp) -> Model {
         let mut root = node(FileKind::Directory, 0o755, now, InodeId::ROOT);
-        root.names = 1;
+        root.link_count = 1;
         Model {
             nodes: BTreeMap::from([(InodeId::ROOT, root)]),
         }
     }
 
-    pub fn apply(&mut self, op: &MetaOp, asked: Asked) -> Try {
+    pub fn apply(&mut self, op: &MetaOp, context: RequestContext) -> ComparedResult {
         match op {
             MetaOp::Lookup { dir, name } => self.lookup(*dir, name.as_bytes()),
-            MetaOp::GetAttr { ino } => self.node(*ino).map(|_| self.seen(*ino)),
-            MetaOp::Readdir { dir, .. } => Ok(Seen::Entries(self.dir(*dir)?.children.clone())),
+            MetaOp::GetAttr { ino } => self.node(*ino).map(|_| self.reply_for(*ino)),
+            MetaOp::Readdir { dir, .. } => Ok(ComparedReply::Entries(
+                self.directory(*dir)?.children.clone(),
+            )),
             MetaOp::Create {
                 dir,
                 name,
-                create_mode: make,
+                create_mode,
                 exclusive,
                 ..
-            } => self.create(*dir, name.as_bytes(), make.mode, *exclusive, asked),
+            } => self.create(*dir, name.as_bytes(), create_mode.mode, *exclusive, context),
             MetaOp::Mkdir {
                 dir,
                 name,
-                create_mode: make,
+                create_mode,
             } => {
                 let name = name.as_bytes();
-                self.make(*dir, name, FileKind::Directory, make.mode, asked)
+                self.create_mode(*dir, name, FileKind::Directory, create_mode.mode, context)
             }
-            MetaOp::Link { ino, dir, name } => self.link(*ino, *dir, name.as_bytes(), asked),
-            MetaOp::Unlink { dir, name } => self.remove(*dir, name.as_bytes(), false, asked),
-            MetaOp::Rmdir { dir, name } => self.remove(*dir, name.as_bytes(), true, asked),
+            MetaOp::Link { ino, dir, name } => self.link(*ino, *dir, name.as_bytes(), context),
+            MetaOp::Unlink { dir, name } => self.remove(*dir, name.as_bytes(), false, context),
+            MetaOp::Rmdir { dir, name } => self.remove(*dir, name.as_bytes(), true, context),
             MetaOp::Rename {
                 from,
                 name,
                 to,
                 new_name,
-                mode: how,
+                mode,
             } => {
                 let (old, new) = ((*from, name.as_bytes()), (*to, new_name.as_bytes()));
-                self.rename(old, new, *how, asked)
+                self.rename(old, new, *mode, context)
             }
             MetaOp::SetAttr { ino, set } => {
                 let node = self.node_mut(*ino)?;
@@ -103,17 +105,17 @@ impl Model {
                 if let Some(SetTime::To(time)) = set.mtime {
                     node.mtime = time;
                 }
-                Ok(self.seen(*ino))
+                Ok(self.reply_for(*ino))
             }
-            MetaOp::Truncate { ino, to, .. } => self.truncate(*ino, *to, asked),
-            MetaOp::WriteInline { ino, at, data, .. } => self.write(*ino, *at, data, asked),
+            MetaOp::Truncate { ino, to, .. } => self.truncate(*ino, *to, context),
+            MetaOp::WriteInline { ino, at, data, .. } => self.write(*ino, *at, data, context),
             MetaOp::Forget { inodes } => {
                 inodes
                     .iter()
-                    .for_each(|ino| self.forget(*ino, asked.session));
-                Ok(Seen::Done)
+                    .for_each(|ino| self.forget(*ino, context.session));
+                Ok(ComparedReply::Done)
             }
-            other => unreachable!("nobody in this town asks {other:?}"),
+            other => unreachable!("the clients never send {other:?}"),
         }
     }
 
@@ -125,7 +127,7 @@ impl Model {
         self.nodes.get_mut(&ino).ok_or(FsError::Stale)
     }
 
-    fn dir(&self, ino: InodeId) -> Result<&Node, FsError> {
+    fn directory(&self, ino: InodeId) -> Result<&Node, FsError> {
         match self.node(ino)? {
             node if node.kind == FileKind::Directory => Ok(node),
             _ => Err(FsError::NotDirectory),
@@ -133,22 +135,22 @@ impl Model {
     }
 
     fn child(&self, dir: InodeId, name: &[u8]) -> Result<Option<InodeId>, FsError> {
-        Ok(self.dir(dir)?.children.get(name).copied())
+        Ok(self.directory(dir)?.children.get(name).copied())
     }
 
     fn is_dir(&self, ino: InodeId) -> bool {
         self.nodes[&ino].kind == FileKind::Directory
     }
 
-    fn seen(&self, ino: InodeId) -> Seen {
+    fn reply_for(&self, ino: InodeId) -> ComparedReply {
         let node = &self.nodes[&ino];
         let subdirs = node.children.values().filter(|child| self.is_dir(**child));
         let nlink = match node.kind {
-            FileKind::Directory if node.names == 0 => 0,
+            FileKind::Directory if node.link_count == 0 => 0,
             FileKind::Directory => 2 + subdirs.count() as u32,
-            _ => node.names,
+            _ => node.link_count,
         };
-        Seen::Inode {
+        ComparedReply::Inode {
             ino,
             kind: node.kind,
             mode: node.mode,
@@ -158,9 +160,9 @@ impl Model {
         }
     }
 
-    fn lookup(&self, dir: InodeId, name: &[u8]) -> Try {
+    fn lookup(&self, dir: InodeId, name: &[u8]) -> ComparedResult {
         let found = self.child(dir, name)?.ok_or(FsError::NotFound)?;
-        Ok(self.seen(found))
+        Ok(self.reply_for(found))
     }
 
     fn create(
@@ -169,60 +171,79 @@ impl Model {
         name: &[u8],
         mode: u32,
         exclusive: bool,
-        asked: Asked,
-    ) -> Try {
+        context: RequestContext,
+    ) -> ComparedResult {
         match self.child(dir, name)? {
             Some(_) if exclusive => Err(FsError::Exists),
             Some(found) if self.is_dir(found) => Err(FsError::IsDirectory),
-            Some(found) => Ok(self.seen(found)),
-            None => self.make(dir, name, FileKind::Regular, mode, asked),
+            Some(found) => Ok(self.reply_for(found)),
+            None => self.create_mode(dir, name, FileKind::Regular, mode, context),
         }
     }
 
-    fn may_add(&self, dir: InodeId, name: &[u8]) -> Result<(), FsError> {
+    fn check_can_add(&self, dir: InodeId, name: &[u8]) -> Result<(), FsError> {
         if self.child(dir, name)?.is_some() {
             return Err(FsError::Exists);
         }
-        match self.nodes[&dir].names {
+        match self.nodes[&dir].link_count {
             0 => Err(FsError::NotFound),
             _ => Ok(()),
         }
     }
 
-    fn make(&mut self, dir: InodeId, name: &[u8], kind: FileKind, mode: u32, asked: Asked) -> Try {
-        self.may_add(dir, name)?;
-        // Without a number the shard refused; what else it says will not be this.
-        let Some(ino) = asked.number else {
-            return Ok(Seen::Done);
+    fn create_mode(
+        &mut self,
+        dir: InodeId,
+        name: &[u8],
+        kind: FileKind,
+        mode: u32,
+        context: RequestContext,
+    ) -> ComparedResult {
+        self.check_can_add(dir, name)?;
+        // The shard refused the operation if it assigned no number. `Done` differs from that refusal, so the comparison fails.
+        let Some(ino) = context.new_inode else {
+            return Ok(ComparedReply::Done);
         };
         assert!(!self.nodes.contains_key(&ino), "{ino} is in use");
-        self.nodes.insert(ino, node(kind, mode, asked.now, dir));
-        self.attach(dir, name, ino, asked.now);
-        Ok(self.seen(ino))
+        self.nodes.insert(ino, node(kind, mode, context.now, dir));
+        self.attach(dir, name, ino, context.now);
+        Ok(self.reply_for(ino))
     }
 
-    fn link(&mut self, ino: InodeId, dir: InodeId, name: &[u8], asked: Asked) -> Try {
-        self.may_add(dir, name)?;
+    fn link(
+        &mut self,
+        ino: InodeId,
+        dir: InodeId,
+        name: &[u8],
+        context: RequestContext,
+    ) -> ComparedResult {
+        self.check_can_add(dir, name)?;
         match self.node(ino)? {
             node if node.kind == FileKind::Directory => return Err(FsError::NotPermitted),
-            node if node.names == 0 => return Err(FsError::NotFound),
+            node if node.link_count == 0 => return Err(FsError::NotFound),
             _ => {}
         }
-        self.attach(dir, name, ino, asked.now);
-        Ok(self.seen(ino))
+        self.attach(dir, name, ino, context.now);
+        Ok(self.reply_for(ino))
     }
 
-    fn remove(&mut self, dir: InodeId, name: &[u8], as_dir: bool, asked: Asked) -> Try {
+    fn remove(
+        &mut self,
+        dir: InodeId,
+        name: &[u8],
+        expects_directory: bool,
+        context: RequestContext,
+    ) -> ComparedResult {
         let victim = self.child(dir, name)?.ok_or(FsError::NotFound)?;
-        self.same_kind(as_dir, victim)?;
+        self.check_kind(expects_directory, victim)?;
         if !self.nodes[&victim].children.is_empty() {
             return Err(FsError::NotEmpty);
         }
-        Ok(self.drop_name(dir, name, asked))
+        Ok(self.drop_name(dir, name, context))
     }
 
-    fn same_kind(&self, as_dir: bool, victim: InodeId) -> Result<(), FsError> {
-        match (as_dir, self.is_dir(victim)) {
+    fn check_kind(&self, expects_directory: bool, victim: InodeId) -> Result<(), FsError> {
+        match (expects_directory, self.is_dir(victim)) {
             (true, false) => Err(FsError::NotDirectory),
             (false, true) => Err(FsError::IsDirectory),
             _ => Ok(()),
@@ -233,27 +254,29 @@ impl Model {
         &mut self,
         (from, name): (InodeId, &[u8]),
         (to, new): (InodeId, &[u8]),
-        how: RenameMode,
-        asked: Asked,
-    ) -> Try {
+        mode: RenameMode,
+        context: RequestContext,
+    ) -> ComparedResult {
         let (source, target) = (self.child(from, name)?, self.child(to, new)?);
         let moved = source.ok_or(FsError::NotFound)?;
-        match (how, target) {
+        match (mode, target) {
             (RenameMode::NoReplace, Some(_)) => return Err(FsError::Exists),
             (RenameMode::Exchange, None) => return Err(FsError::NotFound),
             _ => {}
         }
-        let exchange = how == RenameMode::Exchange;
+        let exchange = mode == RenameMode::Exchange;
         if from != to && self.is_dir(moved) && self.is_under(to, moved) {
             return Err(FsError::IntoItself);
         }
-        if from != to && target.is_some_and(|over| self.is_dir(over) && self.is_under(from, over)) {
+        if from != to
+            && target.is_some_and(|replaced| self.is_dir(replaced) && self.is_under(from, replaced))
+        {
             return Err(match exchange {
                 true => FsError::IntoItself,
                 false => FsError::NotEmpty,
             });
         }
-        let nothing = Seen::Removed {
+        let nothing = ComparedReply::Removed {
             victim: None,
             orphan: false,
         };
@@ -261,45 +284,45 @@ impl Model {
             return Ok(nothing);
         }
         match target {
-            None if self.nodes[&to].names == 0 => return Err(FsError::NotFound),
-            Some(over) if !exchange => {
-                self.same_kind(self.is_dir(moved), over)?;
-                if !self.nodes[&over].children.is_empty() {
+            None if self.nodes[&to].link_count == 0 => return Err(FsError::NotFound),
+            Some(replaced) if !exchange => {
+                self.check_kind(self.is_dir(moved), replaced)?;
+                if !self.nodes[&replaced].children.is_empty() {
                     return Err(FsError::NotEmpty);
                 }
             }
             _ => {}
         }
         let removed = match target {
-            Some(over) if exchange => {
-                self.detach(to, new, asked.now);
-                self.detach(from, name, asked.now);
-                self.attach(from, name, over, asked.now);
-                self.attach(to, new, moved, asked.now);
+            Some(replaced) if exchange => {
+                self.detach(to, new, context.now);
+                self.detach(from, name, context.now);
+                self.attach(from, name, replaced, context.now);
+                self.attach(to, new, moved, context.now);
                 return Ok(nothing);
             }
-            Some(_) => self.drop_name(to, new, asked),
+            Some(_) => self.drop_name(to, new, context),
             None => nothing,
         };
-        self.detach(from, name, asked.now);
-        self.attach(to, new, moved, asked.now);
+        self.detach(from, name, context.now);
+        self.attach(to, new, moved, context.now);
         Ok(removed)
     }
 
-    fn is_under(&self, mut dir: InodeId, above: InodeId) -> bool {
-        while dir != above {
-            if dir == InodeId::ROOT || self.nodes[&dir].names == 0 {
+    fn is_under(&self, mut dir: InodeId, parent: InodeId) -> bool {
+        while dir != parent {
+            if dir == InodeId::ROOT || self.nodes[&dir].link_count == 0 {
                 return false;
             }
-            dir = self.nodes[&dir].above;
+            dir = self.nodes[&dir].parent;
         }
         true
     }
 
     fn attach(&mut self, dir: InodeId, name: &[u8], ino: InodeId, now: Timestamp) {
         if let Some(node) = self.nodes.get_mut(&ino) {
-            node.names += 1;
-            node.above = dir;
+            node.link_count += 1;
+            node.parent = dir;
         }
         if let Some(dir) = self.nodes.get_mut(&dir) {
             dir.children.insert(name.to_vec(), ino);
@@ -308,21 +331,33 @@ impl Model {
     }
 
     fn detach(&mut self, dir: InodeId, name: &[u8], now: Timestamp) -> InodeId {
-        let dir = self.nodes.get_mut(&dir).expect("it was looked at");
+        let dir = self
+            .nodes
+            .get_mut(&dir)
+            .expect("the caller checked the directory");
         dir.mtime = now;
-        let ino = dir.children.remove(name).expect("it was looked up");
-        self.nodes.get_mut(&ino).expect("it has a name").names -= 1;
+        let ino = dir
+            .children
+            .remove(name)
+            .expect("the caller looked the name up");
+        self.nodes
+            .get_mut(&ino)
+            .expect("the entry refers to an inode")
+            .link_count -= 1;
         ino
     }
 
-    fn drop_name(&mut self, dir: InodeId, name: &[u8], asked: Asked) -> Seen {
-        let victim = self.detach(dir, name, asked.now);
-        let node = self.nodes.get_mut(&victim).expect("it was there");
-        let orphan = node.names == 0;
+    fn drop_name(&mut self, dir: InodeId, name: &[u8], context: RequestContext) -> ComparedReply {
+        let victim = self.detach(dir, name, context.now);
+        let node = self
+            .nodes
+            .get_mut(&victim)
+            .expect("the entry referred to it");
+        let orphan = node.link_count == 0;
         if orphan {
-            node.held = Some(asked.session);
+            node.orphan_of = Some(context.session);
         }
-        Seen::Removed {
+        ComparedReply::Removed {
             victim: Some(victim),
             orphan,
         }
@@ -332,18 +367,18 @@ impl Model {
         if self
             .nodes
             .get(&ino)
-            .is_some_and(|node| node.held == Some(session))
+            .is_some_and(|node| node.orphan_of == Some(session))
         {
             self.nodes.remove(&ino);
         }
     }
 
-    fn truncate(&mut self, ino: InodeId, to: u64, asked: Asked) -> Try {
+    fn truncate(&mut self, ino: InodeId, to: u64, context: RequestContext) -> ComparedResult {
         self.regular(ino)?;
         let node = self.node_mut(ino)?;
         node.data.resize(to as usize, 0);
-        node.mtime = asked.now;
-        Ok(self.seen(ino))
+        node.mtime = context.now;
+        Ok(self.reply_for(ino))
     }
 
     fn regular(&self, ino: InodeId) -> Result<(), FsError> {
@@ -359,8 +394,8 @@ impl Model {
         ino: InodeId,
         at: gupfs_proto::meta::WritePosition,
         data: &[u8],
-        asked: Asked,
-    ) -> Try {
+        context: RequestContext,
+    ) -> ComparedResult {
         self.regular(ino)?;
         let node = self.node_mut(ino)?;
         let at = match at {
@@ -369,24 +404,24 @@ impl Model {
         };
         let end = at + data.len();
         if end > gupfs_proto::limits::INLINE_MAX.get() as usize {
-            return Ok(Seen::Outgrown);
+            return Ok(ComparedReply::TooLarge);
         }
         node.data.resize(node.data.len().max(end), 0);
         node.data[at..end].copy_from_slice(data);
-        node.mtime = asked.now;
-        Ok(self.seen(ino))
+        node.mtime = context.now;
+        Ok(self.reply_for(ino))
     }
 }
 
-fn node(kind: FileKind, mode: u32, now: Timestamp, above: InodeId) -> Node {
+fn node(kind: FileKind, mode: u32, now: Timestamp, parent: InodeId) -> Node {
     Node {
         kind,
         mode,
-        names: 0,
+        link_count: 0,
         data: Vec::new(),
         mtime: now,
         children: BTreeMap::new(),
-        above,
-        held: None,
+        parent,
+        orphan_of: None,
     }
 }

@@ -1,6 +1,6 @@
-//! Five clients and a shard, of 1, 2 and 64 virtual shards.
+//! Five clients and a shard, with 1, 2 and 64 virtual shards.
 
-use gupfs_sim::{seeds, town};
+use gupfs_sim::{seeds, shard};
 
 /// Minimum count of each rare event in a run of the usual length.
 const RARE: [(&str, u64); 9] = [
@@ -15,22 +15,22 @@ const RARE: [(&str, u64); 9] = [
     ("conflict refused", 100_000),
 ];
 
-fn town(shards: u16) {
-    let total = seeds::each_twice(170, |seed, aloud| town::run(shards, seed, aloud));
-    total.expect(&RARE);
+fn simulate(shards: u16) {
+    let total = seeds::run_each_twice(170, |seed, verbose| shard::run(shards, seed, verbose));
+    total.require_minimums(&RARE);
 }
 
 #[test]
-fn one_virtual_shard_answers_as_the_model_does_whatever_a_crash_takes_away() {
-    town(1);
+fn one_virtual_shard_replies_as_the_model_across_crashes() {
+    simulate(1);
 }
 
 #[test]
-fn two_virtual_shards_do() {
-    town(2);
+fn two_virtual_shards_reply_as_the_model_across_crashes() {
+    simulate(2);
 }
 
 #[test]
-fn sixty_four_virtual_shards_do() {
-    town(64);
+fn sixty_four_virtual_shards_reply_as_the_model_across_crashes() {
+    simulate(64);
 }

@@ -1,7 +1,7 @@
-//! The disks and indexes that outlive the processes, and one process that runs all servers and a client.
+//! The host: disks and indexes that outlive its processes, and one process that runs all servers and a client.
 
 use super::records::{self, Records};
-use crate::rare::Rare;
+use crate::rare_events::RareEvents;
 use gupfs_client::{Client, SessionOptions};
 use gupfs_mds::osts::TargetHandle;
 use gupfs_mds::{Mds, MdsOptions, RecoveryReport};
@@ -31,71 +31,72 @@ pub const TARGETS: u16 = 2;
 const MDS_SEGMENT: u64 = 256 << 10;
 const OST_SEGMENT: u64 = 512 << 10;
 
-/// The largest file that lies in one object; what is larger is striped.
+/// The largest file that is stored in one object; a larger one is striped.
 pub const ONE_OBJECT: u64 = 256 << 10;
 
-/// A disk, and the index that lies on it.
+/// A disk, and the index stored on it.
 #[derive(Clone)]
 pub struct Store {
     pub disk: FakeDisk,
     index: FakeIndex,
 }
 
-pub struct House {
+pub struct Host {
     clock: FakeClock,
-    dice: FakeRandom,
+    random: FakeRandom,
     shards: VirtualShards,
     pub metadata: Store,
     pub targets: Vec<Store>,
 }
 
-/// One instance of the process.
-pub struct Life {
+/// One instance of the process that runs all servers and a client.
+pub struct ProcessInstance {
     pub platform: FakePlatform,
     pub client: Arc<Client>,
     pub mds: Arc<Mds>,
     pub oss: Arc<Oss>,
-    /// The records as they were found, before anything was settled.
+    /// The records at the start, before recovery changed any.
     pub records: Records,
-    /// The objects as they were found, before any chore began.
+    /// The objects at the start, before any background task.
     pub objects: BTreeSet<(OstId, ObjectId)>,
     disks: Vec<FakeDisk>,
 }
 
-/// Why an instance did not start: a disk died during the start.
-pub type Stillborn = String;
+/// The reason why an instance did not start: a disk failed during the start.
+pub type StartError = String;
 
-impl House {
-    pub async fn found(seed: u64) -> House {
-        let (clock, dice) = (FakeClock::of_runtime(), FakeRandom::new(seed));
+impl Host {
+    pub async fn new(seed: u64) -> Host {
+        let (clock, random) = (FakeClock::of_runtime(), FakeRandom::new(seed));
         let options = FakeOptions {
             yields: !seed.is_multiple_of(4),
             clock: Some(clock.clone()),
             ..FakeOptions::default()
         };
         let store = || Store {
-            disk: FakeDisk::new(options.clone(), dice.u64()),
+            disk: FakeDisk::new(options.clone(), random.u64()),
             index: FakeIndex::new(),
         };
-        let house = House {
+        let host = Host {
             metadata: store(),
             targets: (0..TARGETS).map(|_| store()).collect(),
             shards: VirtualShards([1, 4, 64][(seed % 3) as usize]),
             clock,
-            dice: dice.clone(),
+            random: random.clone(),
         };
-        let platform = house.platform();
-        for (ost, target) in (0..TARGETS).zip(&house.targets) {
-            let made = Objects::init(&target.disk.disk(), &platform.platform(), whose(ost)).await;
-            made.expect("no fault is injected yet");
+        let platform = host.platform();
+        for (ost, target) in (0..TARGETS).zip(&host.targets) {
+            let initialized =
+                Objects::init(&target.disk.disk(), &platform.platform(), target_id(ost)).await;
+            initialized.expect("no fault is injected yet");
         }
-        house
+        host
     }
 
     fn platform(&self) -> FakePlatform {
         FakePlatform {
             clock: self.clock.clone(),
-            random: self.dice.fork(),
+            random: self.random.fork(),
             tasks: FakeTasks::new(),
         }
     }
@@ -108,22 +109,26 @@ impl House {
         self.stores().any(|store| store.disk.is_dead())
     }
 
-    /// Calls so far, of every disk: equal runs make equal calls.
+    /// The calls of each disk so far: equal runs make equal calls.
     pub fn calls(&self) -> Vec<Counters> {
         self.stores().map(|store| store.disk.counters()).collect()
     }
 
-    /// Starts everything and connects a client.
-    pub async fn live(&self, rare: &mut Rare) -> Result<Life, Stillborn> {
+    /// Starts all servers and connects a client.
+    pub async fn start(&self, rare_events: &mut RareEvents) -> Result<ProcessInstance, StartError> {
         let platform = self.platform();
-        let begun = self.begin(&platform, rare).await;
+        let begun = self.start_parts(&platform, rare_events).await;
         if begun.is_err() {
-            self.end(&platform).await;
+            self.terminate(&platform).await;
         }
         begun
     }
 
-    async fn begin(&self, platform: &FakePlatform, rare: &mut Rare) -> Result<Life, Stillborn> {
+    async fn start_parts(
+        &self,
+        platform: &FakePlatform,
+        rare_events: &mut RareEvents,
+    ) -> Result<ProcessInstance, StartError> {
         let mut objects = Vec::new();
         for (ost, target) in (0..TARGETS).zip(&self.targets) {
             let engine = TargetOptions {
@@ -132,7 +137,8 @@ impl House {
                 open_files: OpenFileLimits::MIN.objects,
             };
             let disk = target.disk.disk();
-            let opened = Objects::open_with(disk, platform.platform(), whose(ost), engine).await;
+            let opened =
+                Objects::open_with(disk, platform.platform(), target_id(ost), engine).await;
             objects.push(opened.map_err(|error| error.to_string())?);
         }
         let admins: Vec<Objects> = objects.clone();
@@ -142,14 +148,16 @@ impl House {
             peer: Peer::local(oss.clone()),
             admin: Ok(Arc::new(objects)),
         });
-        let objects = objects_on(&oss)
+        let objects = list_objects(&oss)
             .await
             .map_err(|refusal| refusal.to_string())?;
-        let (mds, records) = self.metadata(platform, targets.collect(), rare).await?;
+        let (mds, records) = self
+            .metadata(platform, targets.collect(), rare_events)
+            .await?;
         let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(oss.clone())));
         let (mds_peer, options) = (Peer::local(mds.clone()), SessionOptions::default());
         let client = Client::connect(mds_peer, osts.collect(), platform.platform(), options).await;
-        Ok(Life {
+        Ok(ProcessInstance {
             platform: platform.clone(),
             client: client.map_err(|refusal| refusal.to_string())?,
             mds,
@@ -164,8 +172,8 @@ impl House {
         &self,
         platform: &FakePlatform,
         targets: Vec<TargetHandle>,
-        rare: &mut Rare,
-    ) -> Result<(Arc<Mds>, Records), Stillborn> {
+        rare_events: &mut RareEvents,
+    ) -> Result<(Arc<Mds>, Records), StartError> {
         let store = StoreId {
             cluster: CLUSTER,
             incarnation: INCARNATION,
@@ -186,12 +194,12 @@ impl House {
         )
         .await;
         let (kv, found) = opened.map_err(|error| error.to_string())?;
-        rare.saw_if(found.log.torn_tail.is_some(), "torn log record");
-        rare.saw_if(found.replayed > 0, "index behind the log at recovery");
+        rare_events.count_if(found.log.torn_tail.is_some(), "torn log record");
+        rare_events.count_if(found.replayed > 0, "index behind the log at recovery");
         let records = records::all(&kv, self.shards).map_err(|error| error.to_string())?;
-        rare.saw_if(
+        rare_events.count_if(
             !records.purges.is_empty(),
-            "purge or cut interrupted by a crash",
+            "purge or truncate interrupted by a crash",
         );
         let mut options =
             MdsOptions::new((kv, found), disk, platform.platform(), CLUSTER, INCARNATION);
@@ -200,82 +208,82 @@ impl House {
         let mds = Mds::start(options)
             .await
             .map_err(|error| error.to_string())?;
-        count(mds.recovery(), rare);
+        count_recovery(mds.recovery(), rare_events);
         Ok((mds, records))
     }
 
     /// Ends the process without a shutdown.
-    async fn end(&self, platform: &FakePlatform) {
+    async fn terminate(&self, platform: &FakePlatform) {
         self.stores().for_each(|store| store.disk.kill());
         platform.tasks.kill();
         tokio::task::yield_now().await;
     }
 
-    /// Killed: what was written is in the page cache.
-    pub async fn kill(&self, life: Option<Life>) {
-        if let Some(life) = life {
-            self.end(&life.platform).await;
+    /// Kills the process. Written bytes stay in the page cache.
+    pub async fn kill(&self, instance: Option<ProcessInstance>) {
+        if let Some(instance) = instance {
+            self.terminate(&instance.platform).await;
         }
         self.stores().for_each(|store| store.disk.restart());
-        self.mend();
+        self.restore_capacity();
     }
 
-    pub async fn cut_power(&self, life: Option<Life>) {
-        if let Some(life) = life {
-            self.end(&life.platform).await;
+    pub async fn lose_power(&self, instance: Option<ProcessInstance>) {
+        if let Some(instance) = instance {
+            self.terminate(&instance.platform).await;
         }
         for store in self.stores() {
             store.disk.crash();
-            store.index.crash(&Random::fake(self.dice.fork()));
+            store.index.crash(&Random::fake(self.random.fork()));
         }
-        self.mend();
+        self.restore_capacity();
     }
 
-    /// Full disks have room again in the next life.
-    fn mend(&self) {
-        let plenty = FakeOptions::default().capacity;
+    /// Full disks have free space again in the next instance.
+    fn restore_capacity(&self) {
+        let capacity = FakeOptions::default().capacity;
         self.stores()
-            .for_each(|store| store.disk.set_capacity(plenty));
+            .for_each(|store| store.disk.set_capacity(capacity));
     }
 }
 
-pub async fn objects_on(oss: &Oss) -> Result<BTreeSet<(OstId, ObjectId)>, FsError> {
-    let mut there = BTreeSet::new();
+pub async fn list_objects(oss: &Oss) -> Result<BTreeSet<(OstId, ObjectId)>, FsError> {
+    let mut objects = BTreeSet::new();
     for ost in oss.osts() {
         let found = oss.objects(ost)?.list(None, 1000).await?;
-        there.extend(found.into_iter().map(|(object, _)| (ost, object)));
+        objects.extend(found.into_iter().map(|(object, _)| (ost, object)));
     }
-    Ok(there)
+    Ok(objects)
 }
 
-fn whose(ost: u16) -> TargetId {
+fn target_id(ost: u16) -> TargetId {
     TargetId {
         cluster: CLUSTER,
         ost: OstId(ost),
     }
 }
 
-fn count(report: &RecoveryReport, rare: &mut Rare) {
-    rare.add("orphan removed at recovery", report.orphans_forgotten);
-    rare.add("writer recovered from its objects", report.writers);
-    rare.add("cut resumed at recovery", report.cuts_resumed);
+fn count_recovery(report: &RecoveryReport, rare_events: &mut RareEvents) {
+    rare_events.add("orphan removed at recovery", report.orphans_forgotten);
+    rare_events.add("writer recovered from its objects", report.writers);
+    rare_events.add("truncate resumed at recovery", report.cuts_resumed);
 }
 
-impl Life {
-    /// A disk has died, and so has the process: no caller gets its later replies.
-    pub fn is_over(&self) -> bool {
+impl ProcessInstance {
+    /// A disk has failed, and the process with it: no caller gets a reply any more.
+    pub fn is_dead(&self) -> bool {
         self.disks.iter().any(FakeDisk::is_dead)
     }
 
-    /// Borders close together, so that short files have several objects.
-    pub async fn lay_out_small(&self) {
+    /// Sets a default layout with small components, so that short files have several objects.
+    pub async fn set_small_layout(&self) {
         let component = |to, count| DefaultComponent {
             to: FileOffset(to),
             unit: STRIPE_UNIT_MIN,
             count,
             first: None,
         };
-        let rule = DefaultLayout {
+        let layout = DefaultLayout {
             components: vec![
                 component(ONE_OBJECT, 1),
                 component(u64::MAX, TARGETS.into()),
@@ -283,7 +291,7 @@ impl Life {
         };
         let root = self.client.root();
         let (client, caller) = (&self.client, Caller::root());
-        let ruled = client.set_default_layout(&caller, root, Some(rule)).await;
-        ruled.expect("no fault is injected yet");
+        let layout_set = client.set_default_layout(&caller, root, Some(layout)).await;
+        layout_set.expect("no fault is injected yet");
     }
 }

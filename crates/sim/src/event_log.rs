@@ -1,5 +1,4 @@
-//! The events of a run, in order: a hash that proves that two runs are equal, and the last lines for the reader of a
-//! failure.
+//! The log of a run's events. Equal hashes prove that two runs are equal; a failure prints the last lines.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,37 +6,37 @@ use std::fmt;
 /// Number of lines that a failure prints.
 const TAIL: usize = 60;
 
-pub struct Events {
+pub struct EventLog {
     hash: u64,
     count: u64,
     tail: VecDeque<String>,
-    /// Prints every line: the run is of one seed that an engineer inspects.
-    aloud: bool,
+    /// Prints every line: for a run of one seed that an engineer inspects.
+    verbose: bool,
 }
 
-impl Events {
-    pub fn new(aloud: bool) -> Events {
-        Events {
+impl EventLog {
+    pub fn new(verbose: bool) -> EventLog {
+        EventLog {
             hash: 0xcbf2_9ce4_8422_2325,
             count: 0,
             tail: VecDeque::new(),
-            aloud,
+            verbose,
         }
     }
 
     /// Records one event by its numbers: for events that happen a million times.
-    pub fn count(&mut self, numbers: &[u64]) {
+    pub fn record_numbers(&mut self, numbers: &[u64]) {
         self.count += 1;
         for number in numbers {
             self.mix(*number);
         }
     }
 
-    pub fn say(&mut self, what: impl fmt::Display) {
+    pub fn record(&mut self, what: impl fmt::Display) {
         let line = what.to_string();
         self.count += 1;
         line.bytes().for_each(|byte| self.mix(byte.into()));
-        if self.aloud {
+        if self.verbose {
             println!("{line}");
         }
         if self.tail.len() == TAIL {
@@ -46,9 +45,9 @@ impl Events {
         self.tail.push_back(line);
     }
 
-    /// Prints a line that is not an event of its own.
-    pub fn remark(&mut self, what: impl FnOnce() -> String) {
-        if self.aloud {
+    /// Prints a line that does not count as an event.
+    pub fn print_line(&mut self, what: impl FnOnce() -> String) {
+        if self.verbose {
             println!("{}", what());
         }
     }
@@ -72,9 +71,9 @@ impl Events {
 }
 
 /// A failed simulation prints the events before the failure.
-impl Drop for Events {
+impl Drop for EventLog {
     fn drop(&mut self) {
-        if std::thread::panicking() && !self.aloud {
+        if std::thread::panicking() && !self.verbose {
             println!("the last events:");
             self.tail.iter().for_each(|line| println!("{line}"));
         }

@@ -1,8 +1,8 @@
-//! All records against the model, after a crash.
+//! Compares all records with the model, after a crash.
 
-use super::model::{Model, Seen};
+use super::model::{ComparedReply, Model};
+use super::model_log::inode_reply;
 use super::server::Server;
-use super::shadow::of;
 use gupfs_namespace::{EntryRecord, Inode, InodeBody, ParsedKey, Record};
 use gupfs_proto::{InodeId, Timestamp};
 use std::collections::BTreeMap;
@@ -11,20 +11,20 @@ type Names = BTreeMap<(InodeId, Vec<u8>), InodeId>;
 type Inodes = BTreeMap<InodeId, (Timestamp, u32, Vec<u8>)>;
 
 /// # Panics
-/// When the records do not fit together, or say something else than the model.
+/// When the records are inconsistent or differ from the model.
 pub fn compare(server: &Server, model: &Model) {
     server.check();
     let (mut names, mut inodes) = (Names::new(), Inodes::new());
     for (key, value) in &server.store.records {
         match key.parse() {
             Some(ParsedKey::Entry { dir, name, .. }) => {
-                let entry = EntryRecord::decode(value).expect("the check read it");
+                let entry = EntryRecord::decode(value).expect("the check decoded it");
                 names.insert((dir, name.as_bytes().to_vec()), entry.ino);
             }
             Some(ParsedKey::Inode(ino)) => {
-                let inode = Inode::decode(value).expect("the check read it");
-                let Seen::Inode { mtime, mode, .. } = of(&inode.attr()) else {
-                    unreachable!("an inode is an inode")
+                let inode = Inode::decode(value).expect("the check decoded it");
+                let ComparedReply::Inode { mtime, mode, .. } = inode_reply(&inode.attr()) else {
+                    unreachable!("attributes of an inode")
                 };
                 inodes.insert(ino, (mtime, mode, bytes(inode)));
             }
@@ -38,11 +38,17 @@ pub fn compare(server: &Server, model: &Model) {
         }
         model_inodes.insert(*ino, (node.mtime, node.mode, node.data.clone()));
     }
-    assert_eq!(names, model_names, "names after a crash");
-    assert_eq!(inodes, model_inodes, "inodes after a crash");
+    assert_eq!(
+        names, model_names,
+        "the names after a crash differ from the model"
+    );
+    assert_eq!(
+        inodes, model_inodes,
+        "the inodes after a crash differ from the model"
+    );
 }
 
-/// What lives in the inode, up to the file's end.
+/// Returns the inline bytes of a file, up to its end.
 fn bytes(inode: Inode) -> Vec<u8> {
     match inode.body {
         InodeBody::File(file) => {

@@ -1,4 +1,4 @@
-//! All metadata records at a start, before anything is settled: do they fit together, and which objects do they promise?
+//! All metadata records at a start, before recovery: whether they are consistent, and which objects they promise.
 
 use bytes::Bytes;
 use gupfs_namespace::check::{NamespaceCheck, Problem};
@@ -12,10 +12,10 @@ pub struct Records {
     pub problems: Vec<Problem>,
     pub purges: Vec<PurgeId>,
     pub writers: u64,
-    /// Objects that must be there, and those that may.
+    /// Objects that must exist, and those that may.
     pub present: BTreeSet<(OstId, ObjectId)>,
-    pub perhaps: BTreeSet<(OstId, ObjectId)>,
-    /// Objects that are promised to be removed.
+    pub maybe_present: BTreeSet<(OstId, ObjectId)>,
+    /// Objects that a purge must remove.
     pub removed: BTreeSet<(OstId, ObjectId)>,
 }
 
@@ -33,13 +33,13 @@ pub fn all(kv: &Kv, shards: VirtualShards) -> Result<Records, KvError> {
     }
     if any {
         records.problems = check.finish().problems;
-        records.problems.retain(|problem| !is_of_a_crash(problem));
+        records.problems.retain(|problem| !start_repairs(problem));
     }
     Ok(records)
 }
 
-/// What a start clears up.
-fn is_of_a_crash(problem: &Problem) -> bool {
+/// Whether every start repairs this problem.
+fn start_repairs(problem: &Problem) -> bool {
     matches!(
         problem,
         Problem::OrphanWithoutSession { .. } | Problem::WriterWithoutSession { .. }
@@ -47,9 +47,9 @@ fn is_of_a_crash(problem: &Problem) -> bool {
 }
 
 impl Records {
-    /// Every object that a record says anything of.
+    /// Every object that a record names.
     pub fn named(&self) -> impl Iterator<Item = (OstId, ObjectId)> {
-        let sets = [&self.present, &self.perhaps, &self.removed];
+        let sets = [&self.present, &self.maybe_present, &self.removed];
         sets.into_iter().flatten().copied()
     }
 
@@ -70,7 +70,7 @@ impl Records {
             }
             Some(ParsedKey::WriteLease { .. }) => self.writers += 1,
             Some(ParsedKey::Inode(ino)) => {
-                // The check says it if one cannot be read.
+                // `NamespaceCheck` reports an undecodable record.
                 let Ok(inode) = Inode::decode(value) else {
                     return;
                 };
@@ -80,7 +80,7 @@ impl Records {
                 for (.., ost, object, presence) in file.layout.objects(ino) {
                     match presence {
                         Presence::Never => {}
-                        Presence::Maybe => drop(self.perhaps.insert((ost, object))),
+                        Presence::Maybe => drop(self.maybe_present.insert((ost, object))),
                         Presence::Present => drop(self.present.insert((ost, object))),
                     }
                 }

@@ -1,4 +1,5 @@
-//! A driver of the shard machine: applies, stages, reserves numbers, and after a crash clears up or goes on.
+//! A driver of the shard's state machine: it applies operations, stages batches, reserves inode numbers, and recovers after a
+//! crash.
 
 use super::store::Store;
 use gupfs_namespace::check::NamespaceCheck;
@@ -19,65 +20,71 @@ pub struct Server {
     pub store: Store,
     machine: ShardMachine,
     shards: VirtualShards,
-    dice: FakeRandom,
+    random: FakeRandom,
     root: Caller,
     pub now: Timestamp,
     epoch: OwnerEpoch,
-    /// Reserved in a batch that is not durable yet: not to be used.
+    /// Number blocks whose batch is not durable yet: the state machine does not get them before.
     reserved: Vec<(u64, VirtualShard, Range<u64>)>,
-    /// Blocks given to the machine in this life.
-    pub blocks: u64,
+    /// Number blocks added to the state machine since the last restart.
+    pub blocks_added: u64,
 }
 
 pub enum Applied {
     Done(Box<Effects>),
-    /// Numbers are reserved; ask again when the batch is durable.
-    Wait,
+    /// The shard has no inode numbers. The batch that reserves some is staged; the request must be applied again once it is
+    /// durable.
+    NeedsNumbers,
 }
 
 impl Server {
-    pub fn new(shards: u16, dice: FakeRandom) -> Server {
+    pub fn new(shards: u16, random: FakeRandom) -> Server {
         let (shards, now) = (VirtualShards(shards), Timestamp::new(1_000, 0));
         let first =
-            gupfs_namespace::initial_batch(ClusterId(1), Incarnation(2), shards, now, dice.u64());
+            gupfs_namespace::initial_batch(ClusterId(1), Incarnation(2), shards, now, random.u64());
         Server {
             store: Store::new(first),
             machine: ShardMachine::new(),
             shards,
-            dice,
+            random,
             root: Caller::root(),
             now,
             epoch: OwnerEpoch(1),
             reserved: Vec::new(),
-            blocks: 0,
+            blocks_added: 0,
         }
     }
 
-    /// Applies and stages nothing yet, but for blocks of numbers.
+    /// Applies an operation. The caller stages the batch of the effects; only reservations of numbers are staged here.
     pub fn apply(
         &mut self,
         session: SessionId,
-        lane: Option<SlotSeq>,
+        slot_seq: Option<SlotSeq>,
         op: &meta::MetaOp,
     ) -> Applied {
-        match self.step(session, lane, Operation::Client(op)) {
+        match self.step(session, slot_seq, Operation::Client(op)) {
             ApplyResult::Done(effects) => Applied::Done(Box::new(effects)),
             ApplyResult::Needs(Prerequisite::InodeNumbers(shard)) => {
                 self.reserve(shard);
-                Applied::Wait
+                Applied::NeedsNumbers
             }
             ApplyResult::Needs(need) => unreachable!("every record is in memory: {need:?}"),
         }
     }
 
-    fn step(&mut self, session: SessionId, lane: Option<SlotSeq>, op: Operation) -> ApplyResult {
+    fn step(
+        &mut self,
+        session: SessionId,
+        slot_seq: Option<SlotSeq>,
+        op: Operation,
+    ) -> ApplyResult {
         let ctx = OpContext {
             now: self.now,
             session,
-            slot_seq: lane,
+            slot_seq: slot_seq,
             caller: &self.root,
             open_rights: OpenRights::NONE,
-            entropy: self.dice.u64(),
+            entropy: self.random.u64(),
             shards: self.shards,
             owner_epoch: self.epoch,
             targets: &[],
@@ -92,15 +99,20 @@ impl Server {
         self.machine.apply(&self.store, &ctx, op)
     }
 
-    fn chore(&mut self, chore: &BackgroundOp) -> Vec<FollowUp> {
-        match self.step(SessionId(0), None, Operation::Background(chore)) {
+    fn run_background(&mut self, operation: &BackgroundOp) -> Vec<FollowUp> {
+        match self.step(SessionId(0), None, Operation::Background(operation)) {
             ApplyResult::Done(effects) => {
-                assert!(effects.reply.is_ok(), "{chore:?}: {:?}", effects.reply);
-                assert!(!effects.unfinished, "no file of a town has so much");
+                assert!(effects.reply.is_ok(), "{operation:?}: {:?}", effects.reply);
+                assert!(
+                    !effects.unfinished,
+                    "the files are too small for an unfinished operation"
+                );
                 self.store.stage(effects.batch);
                 effects.follow_ups
             }
-            ApplyResult::Needs(need) => unreachable!("a chore needs nothing: {need:?}"),
+            ApplyResult::Needs(need) => {
+                unreachable!("a background operation needs nothing: {need:?}")
+            }
         }
     }
 
@@ -108,47 +120,47 @@ impl Server {
         if self.reserved.iter().any(|(_, other, _)| *other == shard) {
             return;
         }
-        for work in self.chore(&BackgroundOp::ReserveInodeNumbers { shard }) {
+        for work in self.run_background(&BackgroundOp::ReserveInodeNumbers { shard }) {
             if let FollowUp::InodeNumbers { shard, counters } = work {
                 self.reserved.push((self.store.last, shard, counters));
             }
         }
     }
 
-    /// What was committed when the sync began is durable now.
-    pub fn synced(&mut self, upto: u64) {
-        self.store.sync(upto);
+    /// A sync has ended that began when the batches up to `up_to` were committed.
+    pub fn finish_sync(&mut self, up_to: u64) {
+        self.store.sync(up_to);
         let (ready, rest) = std::mem::take(&mut self.reserved)
             .into_iter()
-            .partition(|(seq, ..)| *seq <= upto);
+            .partition(|(seq, ..)| *seq <= up_to);
         self.reserved = rest;
         for (_, shard, counters) in ready {
-            self.blocks += 1;
+            self.blocks_added += 1;
             self.machine.add_reserved_numbers(shard, counters);
         }
     }
 
-    /// A session; made before anybody asks.
+    /// Opens a session and makes it durable, before clients send requests in it.
     pub fn open_session(&mut self, session: SessionId) {
-        let client = "town".to_string();
+        let client = "test".to_string();
         let op = meta::MetaOp::OpenSession { client };
         match self.step(session, None, Operation::Client(&op)) {
             ApplyResult::Done(effects) => drop(self.store.stage(effects.batch)),
             ApplyResult::Needs(need) => unreachable!("a session needs nothing: {need:?}"),
         }
-        self.settle();
+        self.sync_all();
     }
 
-    /// A new owner on what a crash left.
-    pub fn restart(&mut self, kept: u64) {
-        self.store.crash(kept);
-        (self.machine, self.blocks) = (ShardMachine::new(), 0);
+    /// Starts a new server instance on the batches that a crash left.
+    pub fn restart(&mut self, kept_seq: u64) {
+        self.store.crash(kept_seq);
+        (self.machine, self.blocks_added) = (ShardMachine::new(), 0);
         self.reserved.clear();
         self.epoch.0 += 1;
     }
 
-    /// What every start does when all sessions are dead; returns how many orphans went.
-    pub fn clear_up(&mut self) -> u64 {
+    /// Does what every start does when all sessions have ended: removes orphans and sessions. Returns the number of orphans.
+    pub fn recover(&mut self) -> u64 {
         let (mut orphans, mut sessions) = (Vec::new(), Vec::new());
         for key in self.store.records.keys() {
             match key.parse() {
@@ -159,24 +171,24 @@ impl Server {
         }
         for (ino, session) in &orphans {
             let (ino, session) = (*ino, *session);
-            self.chore(&BackgroundOp::ForgetOrphan { ino, session });
+            self.run_background(&BackgroundOp::ForgetOrphan { ino, session });
         }
         for session in sessions {
             for shard in (0..self.shards.0).rev().map(VirtualShard) {
-                self.chore(&BackgroundOp::DropSession { session, shard });
+                self.run_background(&BackgroundOp::DropSession { session, shard });
             }
         }
-        self.settle();
+        self.sync_all();
         orphans.len() as u64
     }
 
-    fn settle(&mut self) {
+    fn sync_all(&mut self) {
         self.store.committed = self.store.last;
-        self.synced(self.store.last);
+        self.finish_sync(self.store.last);
     }
 
     /// # Panics
-    /// When records do not fit together.
+    /// When the records are inconsistent.
     pub fn check(&self) {
         let mut check = NamespaceCheck::new();
         for range in NamespaceCheck::ranges(self.shards) {
@@ -185,10 +197,6 @@ impl Server {
                 check.add(key, value);
             }
         }
-        assert_eq!(
-            check.finish().problems,
-            [],
-            "records that do not fit together"
-        );
+        assert_eq!(check.finish().problems, [], "inconsistent records");
     }
 }

@@ -1,7 +1,7 @@
-//! One thing the user does. Files, directories and names are meant by small numbers, so that a script reads like a shell
-//! session and chance finds the same few again and again.
+//! One action of the program. Small numbers name files, directories and names, so that a script reads like a shell session and
+//! random actions name the same few again and again.
 
-use super::house::ONE_OBJECT;
+use super::host::ONE_OBJECT;
 use gupfs_platform::fake::FakeRandom;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ pub enum Action {
         from: (u64, u64),
         to: (u64, u64),
     },
-    /// A file without a name, held open.
+    /// Creates a file without a name and keeps it open.
     TmpFile {
         len: u64,
     },
@@ -74,8 +74,8 @@ pub enum Action {
 
 pub const NAMES: u64 = 5;
 
-/// Where something changes in a file: inline bytes, blocks, stripe units, objects.
-const BORDERS: [u64; 6] = [
+/// Offsets where the storage of a file changes: inline bytes, blocks, stripe units, objects.
+const BOUNDARIES: [u64; 6] = [
     0,
     4 << 10,
     8 << 10,
@@ -84,30 +84,30 @@ const BORDERS: [u64; 6] = [
     ONE_OBJECT + (64 << 10),
 ];
 
-fn offset(dice: &FakeRandom) -> u64 {
-    let border = BORDERS[dice.below(BORDERS.len() as u64) as usize];
-    match dice.below(4) {
-        0 => border,
-        1 => border + dice.below(100),
-        2 => border.saturating_sub(dice.below(100)),
-        _ => dice.below(BORDERS[BORDERS.len() - 1]),
+fn offset(random: &FakeRandom) -> u64 {
+    let boundary = BOUNDARIES[random.below(BOUNDARIES.len() as u64) as usize];
+    match random.below(4) {
+        0 => boundary,
+        1 => boundary + random.below(100),
+        2 => boundary.saturating_sub(random.below(100)),
+        _ => random.below(BOUNDARIES[BOUNDARIES.len() - 1]),
     }
 }
 
-fn len(dice: &FakeRandom) -> u64 {
-    match dice.below(5) {
-        0 => 1 + dice.below(200),
+fn len(random: &FakeRandom) -> u64 {
+    match random.below(5) {
+        0 => 1 + random.below(200),
         1 => 4096,
-        2 => 1 + dice.below(9000),
+        2 => 1 + random.below(9000),
         3 => 64 << 10,
-        _ => 1 + dice.below(150_000),
+        _ => 1 + random.below(150_000),
     }
 }
 
 impl Action {
-    pub fn throw(dice: &FakeRandom) -> Action {
-        let (dir, name, file) = (dice.below(3), dice.below(NAMES), dice.below(8));
-        match dice.below(100) {
+    pub fn random(random: &FakeRandom) -> Action {
+        let (dir, name, file) = (random.below(3), random.below(NAMES), random.below(8));
+        match random.below(100) {
             0..12 => Action::Create { dir, name },
             12..15 => Action::Mkdir { dir, name },
             15..17 => Action::Rmdir { dir, name },
@@ -115,36 +115,36 @@ impl Action {
             20..28 => Action::Unlink { dir, name },
             28..38 => Action::Rename {
                 from: (dir, name),
-                to: (dice.below(3), dice.below(NAMES)),
+                to: (random.below(3), random.below(NAMES)),
             },
-            38..41 => Action::TmpFile { len: len(dice) },
+            38..41 => Action::TmpFile { len: len(random) },
             41..43 => Action::Chmod {
                 file,
-                mode: [0o600, 0o640, 0o755][dice.below(3) as usize],
+                mode: [0o600, 0o640, 0o755][random.below(3) as usize],
             },
             43..46 => Action::Utimes {
                 file,
-                secs: 1 + dice.below(1 << 30) as i64,
+                secs: 1 + random.below(1 << 30) as i64,
             },
             46..62 => Action::Write {
                 file,
-                at: offset(dice),
-                len: len(dice),
+                at: offset(random),
+                len: len(random),
             },
             62..68 => Action::Append {
                 file,
-                len: len(dice),
+                len: len(random),
             },
             68..73 => Action::Truncate {
                 file,
-                to: match dice.one_in(3) {
+                to: match random.one_in(3) {
                     true => 0,
-                    false => offset(dice),
+                    false => offset(random),
                 },
             },
             73..80 => Action::Fsync {
                 file,
-                data_only: dice.one_in(3),
+                data_only: random.one_in(3),
             },
             80..82 => Action::SyncAll,
             82..88 => Action::Read { file },
