@@ -10,7 +10,7 @@ use gupfs_store::index::{FakeIndex, Index};
 use std::sync::Arc;
 
 /// Capacity of a disk that is not full, in bytes.
-const PLENTY: u64 = 1 << 40;
+const CAPACITY: u64 = 1 << 40;
 
 pub struct Host {
     pub name: String,
@@ -54,7 +54,7 @@ impl Host {
         let options = FakeOptions {
             yields: true,
             clock: Some(self.clock.clone()),
-            capacity: PLENTY,
+            capacity: CAPACITY,
             syncfs_reports_errors: true,
             // Peers receive nothing more from a dead process.
             on_death: Some(Arc::new(move || net.kill(&name))),
@@ -66,7 +66,7 @@ impl Host {
     }
 
     /// Shifts the host's wall clock, as an operator or NTP would.
-    pub fn jump(&self, seconds: i64) {
+    pub fn shift_wall_clock(&self, seconds: i64) {
         let now = self.clock.now();
         let nanos = now.nanos;
         self.clock
@@ -101,23 +101,24 @@ impl Store {
     }
 
     /// Leaves this many bytes of the disk's free space.
-    pub async fn fill(&self, room: u64) {
+    pub async fn leave_free(&self, free_bytes: u64) {
         if self.disk.is_dead() {
             return;
         }
         if let Ok(space) = self.handle().space().await {
-            self.disk.set_capacity(space.total - space.free + room);
+            self.disk
+                .set_capacity(space.total - space.free + free_bytes);
         }
     }
 
-    pub fn make_room(&self) {
-        self.disk.set_capacity(PLENTY);
+    pub fn restore_capacity(&self) {
+        self.disk.set_capacity(CAPACITY);
     }
 
     /// Restarts the disk. After a kill, written bytes are in the page cache; after a power loss a part of the unsynced
     /// bytes is gone.
-    pub fn come_back(&self, power_cut: bool, random: &FakeRandom) {
-        match power_cut {
+    pub fn restart(&self, power_loss: bool, random: &FakeRandom) {
+        match power_loss {
             false => self.disk.restart(),
             true => {
                 self.disk.crash();

@@ -1,7 +1,7 @@
 //! Blocks of 4 KiB, each written whole with a unique value, so that a read names its writer; and a log that
 //! grows by such values.
 
-use crate::cluster::possible::Model;
+use crate::cluster::possible_states::ObjectModel;
 use std::collections::BTreeSet;
 
 /// A disk keeps or loses this many bytes as a unit.
@@ -10,13 +10,13 @@ pub const BLOCK: usize = 4096;
 const SECTORS: usize = BLOCK / SECTOR;
 
 /// The value of bytes that no program wrote.
-pub const NOTHING: u64 = 0;
+pub const UNWRITTEN: u64 = 0;
 
 /// What one sector may hold: one value, but for after a power loss.
 type Sector = BTreeSet<u64>;
 
 /// A value as bytes: repeated, so that each part names it.
-pub fn fill(value: u64, len: usize) -> Vec<u8> {
+pub fn repeat_value(value: u64, len: usize) -> Vec<u8> {
     value.to_le_bytes().repeat(len / 8)
 }
 
@@ -31,7 +31,7 @@ pub fn values(bytes: &[u8]) -> Result<Vec<u64>, String> {
             padded[..word.len()].copy_from_slice(word);
             u64::from_le_bytes(padded)
         });
-        let first = words.next().unwrap_or(NOTHING);
+        let first = words.next().unwrap_or(UNWRITTEN);
         match words.all(|word| word == first) {
             true => Ok(first),
             false => Err(format!("sector {number} is of two writers")),
@@ -41,7 +41,7 @@ pub fn values(bytes: &[u8]) -> Result<Vec<u64>, String> {
 }
 
 /// One block.
-pub struct Blocks;
+pub struct BlockModel;
 
 pub type Block = Vec<Sector>;
 
@@ -49,17 +49,17 @@ pub fn block_of(value: u64) -> Block {
     vec![BTreeSet::from([value]); SECTORS]
 }
 
-impl Model for Blocks {
+impl ObjectModel for BlockModel {
     type State = Block;
-    type Op = u64;
-    type Out = ();
+    type Change = u64;
+    type Reply = ();
 
     fn change(_: &Block, value: &u64) -> Vec<(Block, ())> {
         vec![(block_of(*value), ())]
     }
 
     /// Each sector by itself may be of any state.
-    fn cut<'a>(states: impl Iterator<Item = &'a Block>) -> Vec<Block> {
+    fn after_power_loss<'a>(states: impl Iterator<Item = &'a Block>) -> Vec<Block> {
         let mut mixed = vec![Sector::new(); SECTORS];
         for state in states {
             for (sector, values) in mixed.iter_mut().zip(state) {
@@ -77,46 +77,46 @@ pub fn is_block(block: &Block, found: &[u64]) -> bool {
 }
 
 /// A file to which all append one sector at a time.
-pub struct Log;
+pub struct LogModel;
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Records {
+pub struct LogState {
     /// It is at least so long, and at most as long as `slots`.
     pub least: usize,
     pub slots: Vec<Sector>,
 }
 
-impl Records {
-    pub fn of(value: u64, count: usize) -> Records {
-        Records {
+impl LogState {
+    pub fn of(value: u64, count: usize) -> LogState {
+        LogState {
             least: count,
             slots: vec![Sector::from([value]); count],
         }
     }
 }
 
-impl Model for Log {
-    type State = Records;
-    type Op = u64;
+impl ObjectModel for LogModel {
+    type State = LogState;
+    type Change = u64;
     /// At which slot it was put.
-    type Out = usize;
+    type Reply = usize;
 
-    fn change(log: &Records, value: &u64) -> Vec<(Records, usize)> {
+    fn change(log: &LogState, value: &u64) -> Vec<(LogState, usize)> {
         let put = |slot: usize| {
             let mut slots = log.slots.clone();
             slots.truncate(slot);
             for hole in &mut slots[log.least.min(slot)..] {
-                hole.insert(NOTHING);
+                hole.insert(UNWRITTEN);
             }
             slots.push(Sector::from([*value]));
             let least = slots.len();
-            (Records { least, slots }, slot)
+            (LogState { least, slots }, slot)
         };
         (log.least..=log.slots.len()).map(put).collect()
     }
 
-    fn cut<'a>(states: impl Iterator<Item = &'a Records>) -> Vec<Records> {
-        let mut mixed: Option<Records> = None;
+    fn after_power_loss<'a>(states: impl Iterator<Item = &'a LogState>) -> Vec<LogState> {
+        let mut mixed: Option<LogState> = None;
         for state in states {
             let Some(mixed) = &mut mixed else {
                 mixed = Some(state.clone());
@@ -131,14 +131,14 @@ impl Model for Log {
         }
         let mut mixed = mixed.unwrap_or_default();
         for lost in &mut mixed.slots[mixed.least..] {
-            lost.insert(NOTHING);
+            lost.insert(UNWRITTEN);
         }
         vec![mixed]
     }
 }
 
 /// Whether a log of these values may be in this state.
-pub fn is_log(log: &Records, found: &[u64]) -> bool {
+pub fn is_log(log: &LogState, found: &[u64]) -> bool {
     let fits = |(slot, value): (&Sector, &u64)| slot.contains(value);
     (log.least..=log.slots.len()).contains(&found.len()) && log.slots.iter().zip(found).all(fits)
 }

@@ -1,7 +1,7 @@
 //! The calls on two files that all programs change concurrently, in the format of `gupfs verify`.
 
-use super::troubles::Cuts;
-use super::watch::Watch;
+use super::fault_record::PowerLosses;
+use super::request_monitor::RequestMonitor;
 use gupfs_proto::InodeId;
 use gupfs_verify::check::{Bound, Model, judge};
 use gupfs_verify::history::{Answer, Call, Record, tag};
@@ -12,7 +12,7 @@ const ATTRS: Subject = Subject::Attr(0);
 
 /// The files, and the calls on them.
 #[derive(Default)]
-pub struct History {
+pub struct CallHistory {
     /// None while the files do not exist yet.
     pub files: Option<Files>,
     /// A program creates them now.
@@ -27,31 +27,31 @@ pub struct Files {
     pub bytes: InodeId,
     pub attrs: InodeId,
     /// The power losses before the files were created: with one more the history ends.
-    pub cuts: Cuts,
+    pub power_losses: PowerLosses,
 }
 
 /// The position of a record that has no reply yet.
-pub struct Asked {
+pub struct CallRecord {
     pub of: Files,
     pub at: usize,
 }
 
-impl History {
+impl CallHistory {
     /// Checks that the calls and replies so far are possible.
     ///
     /// # Panics
     /// When they are not: prints the fewest records that show it.
-    pub fn judge(&mut self, machines: usize, watch: &Watch) {
+    pub fn check(&mut self, client_hosts: usize, monitor: &RequestMonitor) {
         let records = std::mem::take(&mut self.records);
         if records.is_empty() {
             return;
         }
-        let mounts = 0..machines as u16;
+        let mounts = 0..client_hosts as u16;
         let history = gupfs_verify::history::History::new(mounts.collect(), records);
         let judgement = judge(&history, Model::Posix, Bound::default());
-        watch.count("judged history");
+        monitor.count("judged history");
         if judgement.undecided > 0 {
-            watch.count("history that the checker could not decide");
+            monitor.count("history that the checker could not decide");
         }
         let Some(finding) = judgement.findings.first() else {
             return;
@@ -70,7 +70,7 @@ impl History {
     }
 
     /// The metadata server loses power.
-    pub fn cut_names(&mut self) {
+    pub fn lose_names(&mut self) {
         if self.open > 0 {
             self.files = None;
         }
@@ -78,12 +78,12 @@ impl History {
 
     /// A call begins; `ended` must follow. Returns the call with its tag, which the bytes of a write carry. None if
     /// this history has ended.
-    pub fn ask(
+    pub fn begin_call(
         &mut self,
         files: Files,
         (worker, start): (u16, u64),
         call: Call,
-    ) -> Option<(Asked, Call)> {
+    ) -> Option<(CallRecord, Call)> {
         if self.files != Some(files) {
             return None;
         }
@@ -108,18 +108,18 @@ impl History {
             answer: Answer::None,
         });
         self.open += 1;
-        Some((Asked { of: files, at }, call))
+        Some((CallRecord { of: files, at }, call))
     }
 
     /// A call has ended, with or without a reply.
-    pub fn ended(&mut self) {
+    pub fn end_call(&mut self) {
         self.open -= 1;
     }
 
     /// Records the reply, unless the call's history has ended.
-    pub fn answered(&mut self, asked: &Asked, answer: Answer, end: u64) {
-        if self.files == Some(asked.of) {
-            let record = &mut self.records[asked.at];
+    pub fn record_reply(&mut self, call_record: &CallRecord, answer: Answer, end: u64) {
+        if self.files == Some(call_record.of) {
+            let record = &mut self.records[call_record.at];
             (record.answer, record.end) = (answer, Some(end));
         }
     }

@@ -4,7 +4,7 @@ use gupfs_proto::InodeId;
 use std::collections::BTreeMap;
 
 /// An inode whose creation was not answered: the program does not know its number.
-pub const UNTOLD: InodeId = InodeId(u64::MAX);
+pub const UNKNOWN_INODE: InodeId = InodeId(u64::MAX);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -13,24 +13,24 @@ pub struct Entry {
 }
 
 /// (directory, name) of each.
-pub type Tree = BTreeMap<(InodeId, u8), Entry>;
+pub type NameTree = BTreeMap<(InodeId, u8), Entry>;
 
 /// In the order of the log, each with the millisecond of its answer; the last is the visible one.
-pub struct Names {
-    states: Vec<(u64, Tree)>,
+pub struct NameStates {
+    states: Vec<(u64, NameTree)>,
     /// The last change was not answered: it was made or not.
     is_unanswered: bool,
 }
 
-impl Names {
-    pub fn new() -> Names {
-        Names {
-            states: vec![(0, Tree::new())],
+impl NameStates {
+    pub fn new() -> NameStates {
+        NameStates {
+            states: vec![(0, NameTree::new())],
             is_unanswered: false,
         }
     }
 
-    pub fn now(&self) -> &Tree {
+    pub fn now(&self) -> &NameTree {
         &self.states.last().expect("there is a state").1
     }
 
@@ -38,19 +38,19 @@ impl Names {
         self.is_unanswered
     }
 
-    pub fn push(&mut self, now: u64, tree: Tree) {
+    pub fn push(&mut self, now: u64, tree: NameTree) {
         self.states.push((now, tree));
         self.is_unanswered = false;
     }
 
     /// The newest state, with a number that was told.
-    pub fn tell(&mut self, tree: Tree) {
+    pub fn tell(&mut self, tree: NameTree) {
         if let Some(last) = self.states.last_mut() {
             last.1 = tree;
         }
     }
 
-    pub fn mark_unanswered(&mut self, now: u64, tree: Tree) {
+    pub fn mark_unanswered(&mut self, now: u64, tree: NameTree) {
         self.states.push((now, tree));
         self.is_unanswered = true;
     }
@@ -73,7 +73,7 @@ impl Names {
     ///
     /// # Errors
     /// What keeps it from being any state that is possible.
-    pub fn found(&mut self, found: Tree, undone: Option<u64>) -> Result<(), String> {
+    pub fn found(&mut self, found: NameTree, undone: Option<u64>) -> Result<(), String> {
         let answered = self.states.len() - 1 - usize::from(self.is_unanswered);
         let certain = match undone {
             Some(since) => {
@@ -100,9 +100,11 @@ impl Names {
     }
 }
 
-fn is(state: &Tree, found: &Tree) -> bool {
-    let same = |((place, one), (there, other)): ((_, &Entry), (_, &Entry))| {
-        place == there && one.is_dir == other.is_dir && (one.ino == UNTOLD || one.ino == other.ino)
+fn is(state: &NameTree, found: &NameTree) -> bool {
+    let same = |((position, one), (there, other)): ((_, &Entry), (_, &Entry))| {
+        position == there
+            && one.is_dir == other.is_dir
+            && (one.ino == UNKNOWN_INODE || one.ino == other.ino)
     };
     state.len() == found.len() && state.iter().zip(found).all(same)
 }

@@ -1,7 +1,7 @@
 //! The metadata server's host: the parts that `gupfs mds` composes, simulated.
 
 use super::host::{Host, Store};
-use super::watch::{Watch, WatchedMeta};
+use super::request_monitor::{MonitoredMeta, RequestMonitor};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_mds::{Mds, MdsOptions, MetaHandler};
 use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
@@ -21,10 +21,10 @@ const INCARNATION: Incarnation = Incarnation(0x1c);
 /// In bytes. Zeroing larger segments is most of what a simulated start costs.
 const LOG_SEGMENT: u64 = 256 << 10;
 
-pub struct Metadata {
+pub struct MetadataHost {
     pub host: Host,
     pub store: Store,
-    watch: Arc<Watch>,
+    monitor: Arc<RequestMonitor>,
     process: Mutex<Option<Process>>,
 }
 
@@ -33,13 +33,13 @@ struct Process {
     serving: Option<(Arc<Mds>, RpcServer)>,
 }
 
-impl Metadata {
-    pub fn new(net: &FakeNet, random: &FakeRandom, watch: &Arc<Watch>) -> Metadata {
+impl MetadataHost {
+    pub fn new(net: &FakeNet, random: &FakeRandom, monitor: &Arc<RequestMonitor>) -> MetadataHost {
         let host = Host::new("mds", net, random);
-        Metadata {
+        MetadataHost {
             store: host.store(),
             host,
-            watch: watch.clone(),
+            monitor: monitor.clone(),
             process: Mutex::new(None),
         }
     }
@@ -47,7 +47,7 @@ impl Metadata {
     /// # Errors
     /// When its disk fails during the start.
     pub async fn start(&self) -> Result<(), String> {
-        self.watch.metadata_begins_again();
+        self.monitor.metadata_server_starts();
         let platform = self.host.platform();
         *self.process.lock() = Some(Process {
             platform: platform.clone(),
@@ -64,8 +64,8 @@ impl Metadata {
         let identity = self.host.identity(platform);
         let listener = identity.net.listen(MDS_ADDRESS).await;
         let listener = listener.map_err(|error| error.to_string())?;
-        let me = identity.local_identity(Role::Mds, "store");
-        let lines = OssConnections::new(&identity, me.clone(), CLUSTER, "");
+        let local_identity = identity.local_identity(Role::Mds, "store");
+        let oss_connections = OssConnections::new(&identity, local_identity.clone(), CLUSTER, "");
         let platform = platform.platform();
         let log = LogOptions {
             segment_bytes: LOG_SEGMENT,
@@ -79,34 +79,34 @@ impl Metadata {
         let opened = Kv::open(disk.clone(), self.store.index(), options, platform.clone()).await;
         let (kv, found) = opened.map_err(|error| error.to_string())?;
         if found.log.torn_tail.is_some() {
-            self.watch.count("torn log record");
+            self.monitor.count("torn log record");
         }
         let mut options =
             MdsOptions::new((kv, found), disk, platform.clone(), CLUSTER, INCARNATION);
         options.shards = VirtualShards(4);
-        options.dial = Some(lines);
+        options.dial = Some(oss_connections);
         options.keep_sessions = true;
         options.key = identity.cluster_key();
         let mds = Mds::start(options)
             .await
             .map_err(|error| error.to_string())?;
         // Root squash for other hosts: a client that acts for an open file shows the open capability.
-        let door = MetaHandler::new(mds.clone(), true);
-        let watched = Arc::new(WatchedMeta {
-            door: door.clone(),
-            watch: self.watch.clone(),
+        let handler = MetaHandler::new(mds.clone(), true);
+        let monitored = Arc::new(MonitoredMeta {
+            handler: handler.clone(),
+            monitor: self.monitor.clone(),
         });
         let options = RpcServerOptions {
             tls: None,
             platform,
-            identity: me,
+            identity: local_identity,
             cluster: CLUSTER,
             key: identity.cluster_key(),
             client_keys: Arc::new(AcceptAllClientKeys),
             handlers: Handlers::none()
-                .with_peer_handler(watched)
+                .with_peer_handler(monitored)
                 .with_service::<cluster::ClusterRequest, cluster::ClusterReply, _>(mds.clone()),
-            observer: door,
+            observer: handler,
             capacity: Capacity::for_clients(64),
         };
         Ok((mds, RpcServer::start(listener, options)))
@@ -152,13 +152,13 @@ impl Metadata {
         Some(serving.0.clone())
     }
 
-    /// Ends the process without a shutdown; if `power_cut`, its disk forgets what was not synced.
-    pub async fn end(&self, power_cut: bool) {
+    /// Ends the process without a shutdown; if `power_loss`, its disk forgets what was not synced.
+    pub async fn end(&self, power_loss: bool) {
         self.store.disk.kill();
         let process = self.process.lock().take();
         if let Some(process) = process {
             self.host.end(&process.platform).await;
         }
-        self.store.come_back(power_cut, &self.host.random());
+        self.store.restart(power_loss, &self.host.random());
     }
 }

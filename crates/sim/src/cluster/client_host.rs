@@ -1,7 +1,7 @@
 //! A client's host: the parts that `gupfs mount` composes, simulated and without a kernel.
 
 use super::host::Host;
-use super::watch::{Watch, WatchedRecall};
+use super::request_monitor::{MonitoredCallbacks, RequestMonitor};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_client::{Client, ClientCallbacks, Route, SessionOptions, renew_after_reconnect};
 use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-pub struct Machine {
+pub struct ClientHost {
     pub host: Host,
-    watch: Arc<Watch>,
+    monitor: Arc<RequestMonitor>,
     process: Mutex<Option<FakePlatform>>,
     now: Mutex<Life>,
-    /// Notified when the client instance changes or ends. (Not tokio's `watch`: it wakes waiters in an order of its
+    /// Notified when the client instance changes or ends. (Not tokio's `monitor`: it wakes waiters in an order of its
     /// own random source.)
     changed: Notify,
     /// Set while the client is down; the task that took it down starts it again.
@@ -35,9 +35,9 @@ struct Life {
 
 /// A program's client, in one of its instances.
 #[derive(Clone, Copy)]
-pub struct With<'a> {
+pub struct ClientInstance<'a> {
     pub client: &'a Arc<Client>,
-    pub life: u64,
+    pub number: u64,
 }
 
 /// Why a program got no usable reply.
@@ -54,11 +54,16 @@ impl From<FsError> for Failure {
     }
 }
 
-impl Machine {
-    pub fn new(number: usize, net: &FakeNet, random: &FakeRandom, watch: &Arc<Watch>) -> Machine {
-        Machine {
+impl ClientHost {
+    pub fn new(
+        number: usize,
+        net: &FakeNet,
+        random: &FakeRandom,
+        monitor: &Arc<RequestMonitor>,
+    ) -> ClientHost {
+        ClientHost {
             host: Host::new(&format!("c{number}"), net, random),
-            watch: watch.clone(),
+            monitor: monitor.clone(),
             process: Mutex::new(None),
             now: Mutex::default(),
             changed: Notify::new(),
@@ -71,33 +76,37 @@ impl Machine {
         self.is_down.store(false, SeqCst);
         let platform = self.host.platform();
         *self.process.lock() = Some(platform.clone());
-        let machine = self.clone();
+        let client_host = self.clone();
         let tasks = platform.platform().tasks;
-        tasks.spawn("mount", async move { machine.mount(platform).await });
+        tasks.spawn("mount", async move { client_host.mount(platform).await });
     }
 
     async fn mount(self: Arc<Self>, platform: FakePlatform) {
         let identity = self.host.identity(&platform);
         let platform = platform.platform();
-        let me = identity.local_identity(Role::Client, "mount");
-        let recalled = Arc::new(ClientCallbacks::default());
-        let watched = Arc::new(WatchedRecall {
-            recalled: recalled.clone(),
-            watch: self.watch.clone(),
+        let local_identity = identity.local_identity(Role::Client, "mount");
+        let callbacks = Arc::new(ClientCallbacks::default());
+        let monitored = Arc::new(MonitoredCallbacks {
+            callbacks: callbacks.clone(),
+            monitor: self.monitor.clone(),
         });
-        let line = ClientConnection::connect(identity.mds_connection_options(
+        let mds_connection = ClientConnection::connect(identity.mds_connection_options(
             MDS_ADDRESS,
-            &me,
-            Handlers::none().with_service(watched),
+            &local_identity,
+            Handlers::none().with_service(monitored),
         ));
-        while line.wait_connected(Duration::from_secs(60)).await.is_err() {}
-        let lines = OssConnections::new(&identity, me, CLUSTER, MDS_ADDRESS);
+        while mds_connection
+            .wait_connected(Duration::from_secs(60))
+            .await
+            .is_err()
+        {}
+        let oss_connections = OssConnections::new(&identity, local_identity, CLUSTER, MDS_ADDRESS);
         let client = loop {
             let route = Route::with_map(
-                line.peer(),
+                mds_connection.peer(),
                 Vec::new(),
-                line.peer(),
-                lines.clone(),
+                mds_connection.peer(),
+                oss_connections.clone(),
                 platform.clock.clone(),
             );
             let options = SessionOptions {
@@ -110,10 +119,11 @@ impl Machine {
                 Err(_) => platform.clock.sleep(Duration::from_millis(200)).await,
             }
         };
-        recalled.set_client(&client);
-        platform
-            .tasks
-            .spawn("greet", renew_after_reconnect(line.clone(), client.clone()));
+        callbacks.set_client(&client);
+        platform.tasks.spawn(
+            "greet",
+            renew_after_reconnect(mds_connection.clone(), client.clone()),
+        );
         {
             let mut now = self.now.lock();
             now.number += 1;
@@ -123,7 +133,7 @@ impl Machine {
     }
 
     /// Returns the client, as soon as there is one.
-    pub async fn alive(&self) -> (u64, Arc<Client>) {
+    pub async fn wait_for_client(&self) -> (u64, Arc<Client>) {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -136,13 +146,13 @@ impl Machine {
     }
 
     /// Returns when this client instance has ended.
-    async fn died(&self, life: u64) {
+    async fn died(&self, instance_number: u64) {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             {
                 let now = self.now.lock();
-                if now.number != life || now.client.is_none() {
+                if now.number != instance_number || now.client.is_none() {
                     return;
                 }
             }
@@ -156,18 +166,18 @@ impl Machine {
     /// The error that the operation returned, or that the client died.
     pub async fn run<T>(
         &self,
-        life: u64,
+        instance_number: u64,
         call: impl Future<Output = Result<T, FsError>>,
     ) -> Result<T, Failure> {
         tokio::select! {
             biased;
-            () = self.died(life) => Err(Failure::Killed),
+            () = self.died(instance_number) => Err(Failure::Killed),
             answer = call => Ok(answer?),
         }
     }
 
     /// Reserves the client: only the caller may end and restart it. False if another task has reserved it already.
-    pub fn take(&self) -> bool {
+    pub fn reserve(&self) -> bool {
         !self.is_down.swap(true, SeqCst)
     }
 
@@ -175,7 +185,7 @@ impl Machine {
     pub async fn end(&self) {
         let process = self.process.lock().take();
         self.now.lock().client = None;
-        self.watch.client_dies(&self.host.name);
+        self.monitor.client_killed(&self.host.name);
         self.changed.notify_waiters();
         if let Some(platform) = process {
             self.host.end(&platform).await;

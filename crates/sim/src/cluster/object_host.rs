@@ -1,7 +1,7 @@
 //! An object server's host: the parts that `gupfs oss` composes, simulated.
 
 use super::host::{Host, Store};
-use super::watch::{Watch, WatchedData};
+use super::request_monitor::{MonitoredData, RequestMonitor};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_oss::{DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, run_reports};
 use gupfs_platform::fake::{FakeClock, FakeDisk, FakeNet, FakePlatform, FakeRandom};
@@ -21,15 +21,15 @@ const LOG_SEGMENT: u64 = 512 << 10;
 
 pub struct ObjectHost {
     pub host: Host,
-    pub targets: Vec<OneTarget>,
+    pub targets: Vec<HostedTarget>,
     number: u64,
     /// The metadata server's clock, which decides when session capabilities expire.
     clock: FakeClock,
-    watch: Arc<Watch>,
+    monitor: Arc<RequestMonitor>,
     process: Mutex<Option<FakePlatform>>,
 }
 
-pub struct OneTarget {
+pub struct HostedTarget {
     pub ost: OstId,
     pub store: Store,
 }
@@ -40,14 +40,14 @@ impl ObjectHost {
         net: &FakeNet,
         random: &FakeRandom,
         clock: &FakeClock,
-        watch: &Arc<Watch>,
+        monitor: &Arc<RequestMonitor>,
     ) -> ObjectHost {
         ObjectHost {
             host: Host::new(&format!("oss{number}"), net, random),
             targets: Vec::new(),
             number,
             clock: clock.clone(),
-            watch: watch.clone(),
+            monitor: monitor.clone(),
             process: Mutex::new(None),
         }
     }
@@ -55,11 +55,11 @@ impl ObjectHost {
     /// Adds a target, with the number that the metadata server gave for this incarnation.
     pub async fn add(&mut self, ost: OstId, incarnation: Incarnation) {
         let store = self.host.store();
-        let whose = whose(ost);
+        let target_id = target_id(ost);
         let platform = self.host.platform().platform();
-        let made = Objects::init_as(&store.handle(), &platform, whose, incarnation).await;
+        let made = Objects::init_as(&store.handle(), &platform, target_id, incarnation).await;
         made.expect("no fault is injected before the start");
-        self.targets.push(OneTarget { ost, store });
+        self.targets.push(HostedTarget { ost, store });
     }
 
     pub fn address(&self) -> String {
@@ -67,7 +67,7 @@ impl ObjectHost {
     }
 
     pub fn disks(&self) -> Vec<FakeDisk> {
-        let disk = |target: &OneTarget| target.store.disk.clone();
+        let disk = |target: &HostedTarget| target.store.disk.clone();
         self.targets.iter().map(disk).collect()
     }
 
@@ -77,7 +77,7 @@ impl ObjectHost {
     /// When a disk fails during the start.
     pub async fn start(&self) -> Result<(), String> {
         let platform = self.host.platform();
-        self.watch.objects_begin_again(self.number);
+        self.monitor.object_server_starts(self.number);
         *self.process.lock() = Some(platform.clone());
         let oss = Oss::of_host(self.number, Vec::<(OstId, ServedTarget)>::new());
         for target in &self.targets {
@@ -88,7 +88,7 @@ impl ObjectHost {
             };
             let disk = target.store.handle();
             let opened =
-                Objects::open_with(disk, platform.platform(), whose(target.ost), engine).await;
+                Objects::open_with(disk, platform.platform(), target_id(target.ost), engine).await;
             let objects = opened.map_err(|error| error.to_string())?;
             let added = oss.add(target.ost, ServedTarget::Serving(objects));
             assert!(added.is_ok(), "each target is added once");
@@ -103,48 +103,48 @@ impl ObjectHost {
         oss.authorizer().set_cluster_key(identity.cluster_key());
         let address = self.address();
         let listener = identity.net.listen(&address).await?;
-        let me = identity.local_identity(Role::Oss, "targets");
+        let local_identity = identity.local_identity(Role::Oss, "targets");
         let platform = platform.platform();
-        let line = ClientConnection::connect(ClientConnectionOptions {
+        let mds_connection = ClientConnection::connect(ClientConnectionOptions {
             request_timeout: Some(Duration::from_secs(5)),
-            ..identity.mds_connection_options(MDS_ADDRESS, &me, Handlers::none())
+            ..identity.mds_connection_options(MDS_ADDRESS, &local_identity, Handlers::none())
         });
         let (heard, mut is_heard) = watch::channel(false); // one waiter: no order among waiters
         let announced = OssReporter {
             oss: oss.clone(),
             address,
-            mds: line.peer(),
-            verifiers: VerifierReporter::new(oss.clone(), line.peer()),
+            mds: mds_connection.peer(),
+            verifiers: VerifierReporter::new(oss.clone(), mds_connection.peer()),
             platform: platform.clone(),
         };
         platform
             .tasks
             .spawn("announce", run_reports(announced, heard));
-        let watched = WatchedData {
-            door: DataHandler::new(&oss, &platform.clock),
+        let monitored = MonitoredData {
+            handler: DataHandler::new(&oss, &platform.clock),
             number: self.number,
             clock: self.clock.clone(),
-            watch: self.watch.clone(),
+            monitor: self.monitor.clone(),
         };
         let options = RpcServerOptions {
             tls: None,
             platform: platform.clone(),
-            identity: me,
+            identity: local_identity,
             cluster: CLUSTER,
             key: identity.cluster_key(),
             client_keys: Arc::new(AcceptAllClientKeys),
-            handlers: Handlers::none().with_peer_handler(Arc::new(watched)),
+            handlers: Handlers::none().with_peer_handler(Arc::new(monitored)),
             observer: Arc::new(NoObserver),
             capacity: Capacity::for_clients(64),
         };
         // Before the metadata server has received this server's report, it does not know whether the targets are still
         // the same incarnations.
-        let watch = self.watch.clone();
+        let monitor = self.monitor.clone();
         platform.tasks.spawn("serve", async move {
-            let _line = line;
+            let _line = mds_connection;
             if is_heard.wait_for(|heard| *heard).await.is_ok() {
                 if oss.authorizer().status().sessions > 0 {
-                    watch.count("object server learnt ended sessions before it served");
+                    monitor.count("object server learnt ended sessions before it served");
                 }
                 let _server = RpcServer::start(listener, options);
                 std::future::pending::<()>().await;
@@ -153,20 +153,20 @@ impl ObjectHost {
         Ok(())
     }
 
-    /// Ends the process without a shutdown; if `power_cut`, its disks forget what was not synced.
-    pub async fn end(&self, power_cut: bool) {
+    /// Ends the process without a shutdown; if `power_loss`, its disks forget what was not synced.
+    pub async fn end(&self, power_loss: bool) {
         self.disks().iter().for_each(FakeDisk::kill);
         let process = self.process.lock().take();
         if let Some(platform) = process {
             self.host.end(&platform).await;
         }
         for target in &self.targets {
-            target.store.come_back(power_cut, &self.host.random());
+            target.store.restart(power_loss, &self.host.random());
         }
     }
 }
 
-fn whose(ost: OstId) -> TargetId {
+fn target_id(ost: OstId) -> TargetId {
     TargetId {
         cluster: CLUSTER,
         ost,

@@ -1,9 +1,9 @@
 //! One call, with a record of its request and its reply.
 
-use super::{Files, Judge, mode_of, time_of};
-use crate::cluster::arguments::ONE_OBJECT;
-use crate::cluster::arguments::{both_ways, flags, me};
-use crate::cluster::machine::{Failure, With};
+use super::{Files, HistoryProgram, mode_of, time_of};
+use crate::cluster::call_arguments::ONE_OBJECT;
+use crate::cluster::call_arguments::{caller, no_flags, read_write};
+use crate::cluster::client_host::{ClientInstance, Failure};
 use gupfs_client::{OpenFile, ReadOptions, WriteOptions};
 use gupfs_proto::FsError;
 use gupfs_proto::meta::WritePosition;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Offsets where calls begin and end: the limits of inline data, blocks, stripe units and objects, and their
 /// neighbours.
-const BORDERS: [u64; 14] = [
+const BOUNDARIES: [u64; 14] = [
     0,
     24,
     2048,
@@ -31,47 +31,56 @@ const BORDERS: [u64; 14] = [
 ];
 
 /// The most that one call reads or writes.
-const LONG: u64 = 80 << 10;
+const CALL_LENGTH_MAX: u64 = 80 << 10;
 
 /// The lock flavour: the locks belong to one descriptor, as long as it is open.
 const FLAVOUR: Flavour = Flavour::Session;
 
-impl Judge {
-    pub(super) async fn act(&mut self, with: With<'_>, files: Files) {
+impl HistoryProgram {
+    pub(super) async fn act(&mut self, instance: ClientInstance<'_>, files: Files) {
         let call = self.next();
-        let Some(file) = self.opened(with, files).await else {
+        let Some(file) = self.opened(instance, files).await else {
             return;
         };
-        let (worker, since) = (self.machine as u16, self.site.millis());
-        let begins = (worker, self.site.moment());
-        let asked = self.site.judged.lock().ask(files, begins, call);
-        let Some((asked, call)) = asked else { return };
-        let answer = self.one(with, files, &file, call).await;
-        self.site.judged.lock().ended();
-        let end = self.site.moment();
+        let (worker, since) = (self.host_number as u16, self.cluster.millis());
+        let begins = (worker, self.cluster.event_number());
+        let call_record = self
+            .cluster
+            .call_history
+            .lock()
+            .begin_call(files, begins, call);
+        let Some((call_record, call)) = call_record else {
+            return;
+        };
+        let answer = self.one(instance, files, &file, call).await;
+        self.cluster.call_history.lock().end_call();
+        let end = self.cluster.event_number();
         match answer {
             Ok(answer) => {
-                self.site
-                    .say(format_args!("c{worker} judged {}", call.name()));
+                self.cluster
+                    .record(format_args!("c{worker} judged {}", call.name()));
                 // If a power loss came during the call, its effect may be undone.
                 if self.are_there(files) {
-                    self.site.judged.lock().answered(&asked, answer, end);
+                    self.cluster
+                        .call_history
+                        .lock()
+                        .record_reply(&call_record, answer, end);
                 }
             }
             // A power loss took the files; the next history has others.
             Err(_) if !self.are_there(files) => {}
             Err(failure) => {
                 if matches!(failure, Failure::Refused(FsError::Stale)) {
-                    self.let_go(with);
+                    self.close_open_file(instance);
                 }
-                self.excuse(call.name(), &failure, since);
+                self.require_excuse(call.name(), &failure, since);
             }
         }
     }
 
     fn next(&self) -> Call {
         let range = self.range();
-        let to = self.border();
+        let to = self.boundary();
         match self.random.below(20) {
             0..7 => Call::Write {
                 range,
@@ -89,36 +98,42 @@ impl Judge {
                 Call::SetMode { mode }
             }
             17 => {
-                let seconds = 1_000_000_001 + self.site.value();
+                let seconds = 1_000_000_001 + self.cluster.value();
                 Call::SetTime { seconds }
             }
             _ => Call::Stat,
         }
     }
 
-    fn border(&self) -> u64 {
-        BORDERS[self.random.below(BORDERS.len() as u64) as usize]
+    fn boundary(&self) -> u64 {
+        BOUNDARIES[self.random.below(BOUNDARIES.len() as u64) as usize]
     }
 
     fn range(&self) -> Range {
         loop {
-            let (one, other) = (self.border(), self.border());
+            let (one, other) = (self.boundary(), self.boundary());
             let (from, to) = (one.min(other), one.max(other));
-            if from < to && to - from <= LONG {
+            if from < to && to - from <= CALL_LENGTH_MAX {
                 return Range { from, to };
             }
         }
     }
 
-    async fn opened(&mut self, with: With<'_>, files: Files) -> Option<Arc<OpenFile>> {
+    async fn opened(
+        &mut self,
+        instance: ClientInstance<'_>,
+        files: Files,
+    ) -> Option<Arc<OpenFile>> {
         let known = self.open.as_ref();
         if let Some(file) = known.filter(|file| file.ino() == files.bytes) {
             return Some(file.clone());
         }
-        self.let_go(with);
-        let (since, me) = (self.site.millis(), me());
-        let opened = with.client.open(&me, files.bytes, both_ways(), flags());
-        match self.call(with, opened).await {
+        self.close_open_file(instance);
+        let (since, caller) = (self.cluster.millis(), caller());
+        let opened = instance
+            .client
+            .open(&caller, files.bytes, read_write(), no_flags());
+        match self.call(instance, opened).await {
             Ok(opened) => {
                 self.open = Some(opened.file.clone());
                 Some(opened.file)
@@ -126,7 +141,7 @@ impl Judge {
             // A power loss took the file.
             Err(_) if !self.are_there(files) => None,
             Err(failure) => {
-                self.excuse("open", &failure, since);
+                self.require_excuse("open", &failure, since);
                 None
             }
         }
@@ -134,18 +149,18 @@ impl Judge {
 
     async fn one(
         &self,
-        with: With<'_>,
+        instance: ClientInstance<'_>,
         files: Files,
         file: &OpenFile,
         call: Call,
     ) -> Result<Answer, Failure> {
-        let (client, me) = (with.client, me());
+        let (client, caller) = (instance.client, caller());
         Ok(match call {
             Call::Write { range, tag, .. } => {
                 let bytes = tag::fill(tag, range.from, range.to);
                 let at = WritePosition::Offset(range.from);
                 let write = client.write(file, at, bytes.into(), WriteOptions::default());
-                let done = self.call(with, write).await?;
+                let done = self.call(instance, write).await?;
                 if done.written != range.to - range.from {
                     return Err(Failure::Refused(FsError::NoSpace));
                 }
@@ -154,31 +169,35 @@ impl Judge {
             Call::Read { range, .. } => {
                 let len = range.to - range.from;
                 let read = client.read(file, range.from, len, ReadOptions::default());
-                let bytes = self.call(with, read).await?.concat();
+                let bytes = self.call(instance, read).await?.concat();
                 Answer::Bytes {
                     count: bytes.len() as u64,
                     runs: tag::read(&bytes, range.from),
                 }
             }
             Call::Truncate { to } => {
-                let cut = client.truncate_open(&me, file, to, false);
-                self.call(with, cut).await?;
+                let cut = client.truncate_open(&caller, file, to, false);
+                self.call(instance, cut).await?;
                 Answer::Done
             }
             Call::SetMode { mode } => {
-                self.set(with, files.attrs, mode_of(mode)).await?;
+                self.set(instance, files.attrs, mode_of(mode)).await?;
                 Answer::Done
             }
             Call::SetTime { seconds } => {
-                self.set(with, files.attrs, time_of(seconds)).await?;
+                self.set(instance, files.attrs, time_of(seconds)).await?;
                 Answer::Done
             }
             Call::Size { .. } => {
-                let attr = self.call(with, client.getattr(&me, files.bytes)).await?;
+                let attr = self
+                    .call(instance, client.getattr(&caller, files.bytes))
+                    .await?;
                 Answer::Size(attr.size)
             }
             _ => {
-                let attr = self.call(with, client.getattr(&me, files.attrs)).await?;
+                let attr = self
+                    .call(instance, client.getattr(&caller, files.attrs))
+                    .await?;
                 Answer::Attributes {
                     mode: u32::from(attr.mode.0),
                     seconds: attr.mtime.secs as u64,

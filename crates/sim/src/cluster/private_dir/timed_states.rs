@@ -5,24 +5,24 @@ use std::collections::VecDeque;
 /// So many states are remembered.
 const KEPT: usize = 24;
 
-pub struct Eras<T>(VecDeque<Era<T>>);
+pub struct TimedStates<T>(VecDeque<TimedState<T>>);
 
-struct Era<T> {
+struct TimedState<T> {
     /// When the change began that made it, and when that was answered.
     begun: u64,
     answered: Option<u64>,
     state: T,
 }
 
-impl<T> Eras<T> {
+impl<T> TimedStates<T> {
     /// Since `now`, and nothing is known of before.
-    pub fn since(now: u64, state: T) -> Eras<T> {
-        let era = Era {
+    pub fn since(now: u64, state: T) -> TimedStates<T> {
+        let timed_state = TimedState {
             begun: now,
             answered: Some(now),
             state,
         };
-        Eras(VecDeque::from([era]))
+        TimedStates(VecDeque::from([timed_state]))
     }
 
     /// A change to this state begins.
@@ -30,7 +30,7 @@ impl<T> Eras<T> {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }
-        self.0.push_back(Era {
+        self.0.push_back(TimedState {
             begun: now,
             answered: None,
             state,
@@ -39,8 +39,8 @@ impl<T> Eras<T> {
 
     /// It was answered.
     pub fn answered(&mut self, now: u64) {
-        if let Some(era) = self.0.back_mut() {
-            era.answered.get_or_insert(now);
+        if let Some(timed_state) = self.0.back_mut() {
+            timed_state.answered.get_or_insert(now);
         }
     }
 
@@ -50,11 +50,12 @@ impl<T> Eras<T> {
             return None;
         }
         let mut states = Vec::new();
-        for (index, era) in self.0.iter().enumerate() {
+        for (index, timed_state) in self.0.iter().enumerate() {
             let next = self.0.get(index + 1);
-            let was_over = next.is_some_and(|next| next.answered.is_some_and(|over| over < from));
-            if era.begun <= to && !was_over {
-                states.push(&era.state);
+            let was_over =
+                next.is_some_and(|next| next.answered.is_some_and(|replaced| replaced < from));
+            if timed_state.begun <= to && !was_over {
+                states.push(&timed_state.state);
             }
         }
         Some(states)
@@ -67,13 +68,13 @@ mod tests {
 
     #[test]
     fn a_look_sees_what_was_meanwhile() {
-        let mut eras = Eras::since(1, 'a');
-        eras.begins(5, 'b');
-        assert_eq!(eras.between(2, 4), Some(vec![&'a']));
-        assert_eq!(eras.between(2, 6), Some(vec![&'a', &'b']));
-        eras.answered(8);
-        assert_eq!(eras.between(9, 10), Some(vec![&'b']));
-        assert_eq!(eras.between(7, 10), Some(vec![&'a', &'b']));
-        assert_eq!(eras.between(1, 10), None);
+        let mut timed_states = TimedStates::since(1, 'a');
+        timed_states.begins(5, 'b');
+        assert_eq!(timed_states.between(2, 4), Some(vec![&'a']));
+        assert_eq!(timed_states.between(2, 6), Some(vec![&'a', &'b']));
+        timed_states.answered(8);
+        assert_eq!(timed_states.between(9, 10), Some(vec![&'b']));
+        assert_eq!(timed_states.between(7, 10), Some(vec![&'a', &'b']));
+        assert_eq!(timed_states.between(1, 10), None);
     }
 }

@@ -8,7 +8,7 @@ use gupfs_proto::{Caller, Name};
 pub const ONE_OBJECT: u64 = 128 << 10;
 
 /// The credentials of all programs.
-pub fn me() -> Caller {
+pub fn caller() -> Caller {
     Caller::new(1000, 1000, [])
 }
 
@@ -18,7 +18,7 @@ pub fn name(number: u8) -> Name {
 }
 
 /// The mode of new files and directories.
-pub fn make() -> CreateMode {
+pub fn create_mode() -> CreateMode {
     CreateMode {
         mode: 0o755,
         umask: 0,
@@ -26,7 +26,7 @@ pub fn make() -> CreateMode {
 }
 
 /// An open for reading and writing.
-pub fn both_ways() -> OpenMode {
+pub fn read_write() -> OpenMode {
     OpenMode {
         access: AccessMode::READ | AccessMode::WRITE,
         truncate: false,
@@ -35,6 +35,6 @@ pub fn both_ways() -> OpenMode {
 }
 
 /// No flag.
-pub fn flags() -> OpenFileFlags {
+pub fn no_flags() -> OpenFileFlags {
     OpenFileFlags::default()
 }

@@ -1,14 +1,14 @@
 //! All hosts of one cluster, and the state that their tasks share.
 
-use super::arguments::{ONE_OBJECT, me};
-use super::history::History;
-use super::machine::{Failure, Machine, With};
-use super::metadata::Metadata;
-use super::objects::ObjectHost;
-use super::plan::Plan;
-use super::shared_state::Commons;
-use super::troubles::{Asked, SYNCED, Troubles};
-use super::watch::{Watch, millis};
+use super::call_arguments::{ONE_OBJECT, caller};
+use super::call_history::CallHistory;
+use super::client_host::{ClientHost, ClientInstance, Failure};
+use super::fault_plan::FaultPlan;
+use super::fault_record::{FailedCall, FaultRecord, SYNCED_AFTER};
+use super::metadata_host::MetadataHost;
+use super::object_host::ObjectHost;
+use super::request_monitor::{RequestMonitor, millis};
+use super::shared_state::SharedState;
 use crate::event_log::EventLog;
 use gupfs_client::{Client, OpenFile};
 use gupfs_platform::Task;
@@ -25,34 +25,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-pub struct Site {
+pub struct SimulatedCluster {
     pub net: FakeNet,
-    pub metadata: Metadata,
+    pub metadata: MetadataHost,
     pub osses: Vec<ObjectHost>,
-    pub machines: Vec<Arc<Machine>>,
+    pub client_hosts: Vec<Arc<ClientHost>>,
     /// The attacker's host.
-    pub intruder: Arc<Machine>,
-    pub watch: Arc<Watch>,
-    pub troubles: Troubles,
+    pub attacker: Arc<ClientHost>,
+    pub monitor: Arc<RequestMonitor>,
+    pub fault_record: FaultRecord,
     /// The files and directory that all programs change.
-    pub commons: Mutex<Commons>,
+    pub shared_state: Mutex<SharedState>,
     /// The files whose whole history is checked.
-    pub judged: Mutex<History>,
+    pub call_history: Mutex<CallHistory>,
     /// Set when the programs must end.
-    pub ends: AtomicBool,
+    pub is_over: AtomicBool,
     events: Mutex<EventLog>,
-    moment: AtomicU64,
+    event_number: AtomicU64,
     /// The last moment of each millisecond that had one.
-    moments: Mutex<BTreeMap<u64, u64>>,
+    last_events: Mutex<BTreeMap<u64, u64>>,
     value: AtomicU64,
     /// Every inode number that the cluster ever gave out.
-    given: Mutex<BTreeSet<InodeId>>,
-    lab: FakePlatform,
+    inode_numbers: Mutex<BTreeSet<InodeId>>,
+    platform: FakePlatform,
 }
 
-impl Site {
+impl SimulatedCluster {
     /// Starts all servers; no file exists yet.
-    pub async fn found(seed: u64, events: EventLog) -> Arc<Site> {
+    pub async fn start(seed: u64, events: EventLog) -> Arc<SimulatedCluster> {
         let random = FakeRandom::new(seed);
         let delay = match random.below(3) {
             0 => (Duration::from_micros(50), Duration::from_micros(200)),
@@ -60,14 +60,14 @@ impl Site {
             _ => (Duration::from_millis(1), Duration::from_millis(60)),
         };
         let net = FakeNet::new(random.u64(), delay);
-        let lab = FakePlatform::new(seed);
-        let watch = Arc::new(Watch::new(&lab.clock));
-        let metadata = Metadata::new(&net, &random, &watch);
+        let platform = FakePlatform::new(seed);
+        let monitor = Arc::new(RequestMonitor::new(&platform.clock));
+        let metadata = MetadataHost::new(&net, &random, &monitor);
         metadata.start().await.expect("no fault is injected yet");
         let mds = metadata.mds().expect("it was started");
         let mut osses = Vec::new();
         for number in 0..2 + random.below(2) {
-            let mut host = ObjectHost::new(number, &net, &random, &metadata.host.clock, &watch);
+            let mut host = ObjectHost::new(number, &net, &random, &metadata.host.clock, &monitor);
             for _ in 0..1 + random.below(2) {
                 let incarnation = Incarnation(random.u64());
                 let admitted = mds
@@ -82,31 +82,32 @@ impl Site {
             host.start().await.expect("no fault is injected yet");
             osses.push(host);
         }
-        let machine = |number| Arc::new(Machine::new(number, &net, &random, &watch));
-        let machines: Vec<Arc<Machine>> = (0..3 + random.below(2) as usize).map(machine).collect();
-        machines.iter().for_each(Machine::start);
-        Arc::new(Site {
-            troubles: Troubles::new(machines.len(), Plan::of(seed)),
-            intruder: machine(machines.len()),
-            commons: Mutex::default(),
-            judged: Mutex::default(),
+        let client_host = |number| Arc::new(ClientHost::new(number, &net, &random, &monitor));
+        let client_hosts: Vec<Arc<ClientHost>> =
+            (0..3 + random.below(2) as usize).map(client_host).collect();
+        client_hosts.iter().for_each(ClientHost::start);
+        Arc::new(SimulatedCluster {
+            fault_record: FaultRecord::new(client_hosts.len(), FaultPlan::of(seed)),
+            attacker: client_host(client_hosts.len()),
+            shared_state: Mutex::default(),
+            call_history: Mutex::default(),
             net,
             metadata,
             osses,
-            machines,
-            watch,
-            ends: AtomicBool::new(false),
+            client_hosts,
+            monitor,
+            is_over: AtomicBool::new(false),
             events: Mutex::new(events),
-            moment: AtomicU64::new(1),
-            moments: Mutex::default(),
+            event_number: AtomicU64::new(1),
+            last_events: Mutex::default(),
             value: AtomicU64::new(1),
-            given: Mutex::default(),
-            lab,
+            inode_numbers: Mutex::default(),
+            platform,
         })
     }
 
     /// A default layout with small components, so that short files have several objects.
-    pub async fn lay_out_small(&self, client: &Client) {
+    pub async fn set_small_layout(&self, client: &Client) {
         let targets: usize = self.osses.iter().map(|oss| oss.targets.len()).sum();
         let component = |to, count| DefaultComponent {
             to: FileOffset(to),
@@ -121,7 +122,7 @@ impl Site {
             ],
         };
         let root = client.root();
-        let caller = me();
+        let caller = caller();
         self.metadata.give_root_directory_to(&caller).await;
         let ruled = client.set_default_layout(&caller, root, Some(rule));
         ruled.await.expect("no fault is injected yet");
@@ -133,40 +134,45 @@ impl Site {
         name: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Task<()> {
-        self.lab.platform().tasks.spawn(name, work)
+        self.platform.platform().tasks.spawn(name, work)
     }
 
     /// Closes a file of another session in the background: it may be stale already.
-    pub fn close_late(&self, machine: usize, with: With<'_>, file: &Arc<OpenFile>) {
-        let (client, life, id) = (with.client.clone(), with.life, file.id());
-        let machine = self.machines[machine].clone();
+    pub fn close_in_background(
+        &self,
+        host_number: usize,
+        instance: ClientInstance<'_>,
+        file: &Arc<OpenFile>,
+    ) {
+        let (client, instance_number, id) = (instance.client.clone(), instance.number, file.id());
+        let client_host = self.client_hosts[host_number].clone();
         self.spawn("close a stale file", async move {
-            let _ = machine.run(life, client.release(id)).await; // it may be stale already
+            let _ = client_host.run(instance_number, client.release(id)).await; // it may be stale already
         });
     }
 
-    pub fn say(&self, what: impl fmt::Display) {
+    pub fn record(&self, what: impl fmt::Display) {
         let now = self.millis();
         self.events.lock().record(format_args!("{now:6} {what}"));
     }
 
     /// Milliseconds since the start of the simulation.
     pub fn millis(&self) -> u64 {
-        millis(&self.lab.clock)
+        millis(&self.platform.clock)
     }
 
     /// Rises with each use: the event with the lower number came first.
-    pub fn moment(&self) -> u64 {
-        let moment = self.moment.fetch_add(1, SeqCst);
-        self.moments.lock().insert(self.millis(), moment);
-        moment
+    pub fn event_number(&self) -> u64 {
+        let event_number = self.event_number.fetch_add(1, SeqCst);
+        self.last_events.lock().insert(self.millis(), event_number);
+        event_number
     }
 
     /// Events with a lower number came before this millisecond.
-    fn moment_of(&self, millis: u64) -> u64 {
-        let moments = self.moments.lock();
-        let before = moments.range(..millis).next_back();
-        before.map_or(0, |(_, moment)| moment + 1)
+    fn first_event_of(&self, millis: u64) -> u64 {
+        let last_events = self.last_events.lock();
+        let before = last_events.range(..millis).next_back();
+        before.map_or(0, |(_, event_number)| event_number + 1)
     }
 
     /// A value that no program has written yet.
@@ -174,73 +180,73 @@ impl Site {
         self.value.fetch_add(1, SeqCst)
     }
 
-    pub fn ends(&self) -> bool {
-        self.ends.load(SeqCst)
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(SeqCst)
     }
 
     pub async fn sleep(&self, time: Duration) {
-        self.lab.platform().clock.sleep(time).await;
+        self.platform.platform().clock.sleep(time).await;
     }
 
     /// # Panics
     /// When it was given out before: no inode number is reused, whatever a crash undid.
-    pub fn given(&self, ino: InodeId) {
+    pub fn note_new_inode(&self, ino: InodeId) {
         assert!(
-            self.given.lock().insert(ino),
+            self.inode_numbers.lock().insert(ino),
             "inode number {ino} was given out twice"
         );
     }
 
     /// Whether a fault excuses that a call of this client failed, which began at `since` in a session; `late` if it
     /// may report an earlier failure (fsync).
-    pub fn excuses(
+    pub fn is_excused(
         &self,
         failure: &Failure,
         (client, session): (usize, SessionId),
         since: u64,
         late: bool,
     ) -> bool {
-        let asked = Asked {
+        let call = FailedCall {
             client,
-            ended: self.watch.ended(session),
+            ended: self.monitor.ended(session),
             since,
             now: self.millis(),
             late,
         };
-        self.troubles.excuse(failure, asked)
+        self.fault_record.is_excused(failure, call)
     }
 
     /// The metadata server loses power now. `undoes`: not all clients can replay its answered changes.
-    pub fn cut_names(&self, undoes: bool) {
-        let now = self.moment();
-        self.judged.lock().cut_names();
-        let mut commons = self.commons.lock();
-        if !undoes && commons.names_are_replayed() {
+    pub fn lose_names(&self, undoes: bool) {
+        let now = self.event_number();
+        self.call_history.lock().lose_names();
+        let mut shared_state = self.shared_state.lock();
+        if !undoes && shared_state.names_are_replayed() {
             return;
         }
         if !undoes {
-            self.watch
+            self.monitor
                 .count("unanswered change seen before a power loss");
         }
-        let synced = self.moment_of(self.millis().saturating_sub(SYNCED));
-        commons.cut_names(now, synced, undoes);
+        let synced = self.first_event_of(self.millis().saturating_sub(SYNCED_AFTER));
+        shared_state.lose_names(now, synced, undoes);
     }
 
     /// Checks that each ended session has a cause, and that no object server did anything that it must not.
     ///
     /// # Panics
     /// Otherwise.
-    pub fn judge_rights(&self) {
-        let broken = self.watch.broken();
+    pub fn check_access(&self) {
+        let broken = self.monitor.broken();
         assert!(broken.is_empty(), "object servers: {broken:#?}");
-        for (session, asked, when) in self.watch.all_ended() {
+        for (session, asked, when) in self.monitor.all_ended() {
             let host = asked
                 .split(' ')
                 .next()
                 .and_then(|host| host.strip_prefix('c'));
             let client = host.and_then(|number| number.parse().ok());
             assert!(
-                self.troubles
+                self.fault_record
                     .may_have_ended(client.unwrap_or(usize::MAX), when),
                 "session {session} had ended at {when} ms, as was told to {asked}, and nothing ended it"
             );
@@ -248,9 +254,9 @@ impl Site {
     }
 
     /// An object server loses power now.
-    pub fn cut_bytes(&self) {
-        let now = self.moment();
-        self.commons.lock().cut_bytes(now);
+    pub fn lose_bytes(&self) {
+        let now = self.event_number();
+        self.shared_state.lock().lose_bytes(now);
     }
 
     pub fn take_events(&self) -> EventLog {

@@ -3,7 +3,7 @@
 //! Owns   which sessions were ended, which session capabilities have expired, which session has the write lease of which file;
 //!        the credentials shown lately.
 //! Never  verifies a MAC: the attacker tries whether an object server refuses a forged one.
-//! Enter  at `Rights::arrives` and `Arrived::answered` for a request, at `Rights::ended` and `Rights::holds` for what the
+//! Enter  at `AccessCheck::request_arrives` and `ArrivedRequest::answered` for a request, at `AccessCheck::ended` and `AccessCheck::take_lease` for what the
 //!        metadata server did.
 
 use gupfs_proto::capability::{
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 const SHOWN: usize = 256;
 
 #[derive(Default)]
-pub struct Rights {
+pub struct AccessCheck {
     /// Rises with each event.
     now: u64,
     /// Object servers that have confirmed a session's fence: they do nothing for that session any more.
@@ -25,30 +25,30 @@ pub struct Rights {
     /// Ended sessions, with the event after which no server may accept them.
     ended: BTreeMap<SessionId, u64>,
     /// When the process of each object server began.
-    lives: BTreeMap<u64, u64>,
-    passes: BTreeMap<(u64, SessionId), SessionCapability>,
+    started: BTreeMap<u64, u64>,
+    session_capabilities: BTreeMap<(u64, SessionId), SessionCapability>,
     /// The session with the write lease of each file, and since which event.
     holders: BTreeMap<InodeId, (SessionId, u64)>,
-    shown: VecDeque<Shown>,
+    shown: VecDeque<ShownCredentials>,
 }
 
 /// The credentials that a client showed for a file and that an object server accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shown {
+pub struct ShownCredentials {
     pub ost: OstId,
     pub session: SessionId,
     pub object: ObjectId,
-    pub pass: SessionCapability,
-    pub grant: ObjectCapability,
+    pub session_capability: SessionCapability,
+    pub object_capability: ObjectCapability,
 }
 
 /// A request that arrived at an object server.
-pub struct Arrived {
+pub struct ArrivedRequest {
     host: u64,
     event: u64,
     session: SessionId,
     ost: OstId,
-    warrant: DataCredentials,
+    credentials: DataCredentials,
     /// Time on the metadata server's clock, which decides when a session capability expires.
     millis: u64,
     object: Option<ObjectId>,
@@ -57,24 +57,24 @@ pub struct Arrived {
     op: &'static str,
 }
 
-impl Rights {
+impl AccessCheck {
     fn event(&mut self) -> u64 {
         self.now += 1;
         self.now
     }
 
     /// An object server's process begins: it has not yet learnt anything about sessions.
-    pub fn begins(&mut self, host: u64) {
+    pub fn server_started(&mut self, host: u64) {
         let now = self.event();
-        self.lives.insert(host, now);
+        self.started.insert(host, now);
     }
 
-    pub fn ended(&mut self, session: SessionId) {
+    pub fn session_ended(&mut self, session: SessionId) {
         let now = self.event();
         self.ended.entry(session).or_insert(now);
     }
 
-    pub fn holds(&mut self, ino: InodeId, session: SessionId) {
+    pub fn take_lease(&mut self, ino: InodeId, session: SessionId) {
         let now = self.event();
         let (holder, since) = self.holders.entry(ino).or_insert((session, now));
         if *holder != session {
@@ -82,7 +82,7 @@ impl Rights {
         }
     }
 
-    pub fn gives_back(&mut self, ino: InodeId, session: SessionId) {
+    pub fn release_lease(&mut self, ino: InodeId, session: SessionId) {
         if self
             .holders
             .get(&ino)
@@ -93,17 +93,22 @@ impl Rights {
     }
 
     /// The credentials shown, the newest last.
-    pub fn shown(&self) -> impl DoubleEndedIterator<Item = &Shown> + ExactSizeIterator {
+    pub fn shown(&self) -> impl DoubleEndedIterator<Item = &ShownCredentials> + ExactSizeIterator {
         self.shown.iter()
     }
 
-    pub fn arrives(&mut self, host: u64, request: &DataRequest, millis: u64) -> Arrived {
-        Arrived {
+    pub fn request_arrives(
+        &mut self,
+        host: u64,
+        request: &DataRequest,
+        millis: u64,
+    ) -> ArrivedRequest {
+        ArrivedRequest {
             host,
             event: self.event(),
             session: request.session,
             ost: request.ost,
-            warrant: request.credentials,
+            credentials: request.credentials,
             millis,
             object: object_of(&request.op),
             changes: request.op.changes(),
@@ -119,26 +124,26 @@ impl Rights {
     ///
     /// # Errors
     /// The action that the object server must not have done.
-    pub fn answered(
+    pub fn check_reply(
         &mut self,
-        arrived: &Arrived,
+        request_arrived: &ArrivedRequest,
         reply: &DataReply,
     ) -> Result<Option<&'static str>, String> {
-        if let (Some(session), Ok(_)) = (arrived.fences, reply) {
+        if let (Some(session), Ok(_)) = (request_arrived.fences, reply) {
             let now = self.event();
-            self.fenced.insert((arrived.host, session), now);
+            self.fenced.insert((request_arrived.host, session), now);
             self.ended.entry(session).or_insert(now);
         }
         let DataCredentials::Client {
-            session_capability: pass,
-            object_capability: grant,
-        } = arrived.warrant
+            session_capability,
+            object_capability,
+        } = request_arrived.credentials
         else {
             return Ok(None);
         };
         if let Err(FsError::Capability(fault)) = reply {
             return Ok(match fault {
-                CapabilityFault::Expired if pass.until <= arrived.millis => {
+                CapabilityFault::Expired if session_capability.until <= request_arrived.millis => {
                     Some("expired session capability refused")
                 }
                 CapabilityFault::Expired => Some("capability of a former lease holder refused"),
@@ -152,46 +157,60 @@ impl Rights {
         if let Err(FsError::TimedOut(_)) = reply {
             return Ok(None);
         }
-        self.may_be_done(arrived, &pass)?;
-        let known = self.passes.insert((arrived.host, arrived.session), pass);
-        let renewed =
-            known.is_some_and(|known| known.epoch == pass.epoch && known.until < pass.until);
-        if let (Some(object), Some(grant)) = (arrived.object, grant) {
-            self.keep(Shown {
-                ost: arrived.ost,
-                session: arrived.session,
+        self.check_allowed(request_arrived, &session_capability)?;
+        let known = self.session_capabilities.insert(
+            (request_arrived.host, request_arrived.session),
+            session_capability,
+        );
+        let renewed = known.is_some_and(|known| {
+            known.epoch == session_capability.epoch && known.until < session_capability.until
+        });
+        if let (Some(object), Some(object_capability)) = (request_arrived.object, object_capability)
+        {
+            self.keep(ShownCredentials {
+                ost: request_arrived.ost,
+                session: request_arrived.session,
                 object,
-                pass,
-                grant,
+                session_capability,
+                object_capability,
             });
         }
         Ok(renewed.then_some("renewed session capability"))
     }
 
-    fn may_be_done(&self, arrived: &Arrived, pass: &SessionCapability) -> Result<(), String> {
-        let (host, session, op) = (arrived.host, arrived.session, arrived.op);
-        let wrong = |why: &str| Err(format!("oss{host} did a {op} of session {session}: {why}"));
-        if pass.until < arrived.millis {
-            return wrong("its session capability had expired");
+    fn check_allowed(
+        &self,
+        request_arrived: &ArrivedRequest,
+        session_capability: &SessionCapability,
+    ) -> Result<(), String> {
+        let (host, session, op) = (
+            request_arrived.host,
+            request_arrived.session,
+            request_arrived.op,
+        );
+        let violation =
+            |why: &str| Err(format!("oss{host} did a {op} of session {session}: {why}"));
+        if session_capability.until < request_arrived.millis {
+            return violation("its session capability had expired");
         }
         // Also a request that arrived before the fence: a fence waits for the requests under way.
         if self.fenced.contains_key(&(host, session)) {
-            return wrong("the object server had confirmed the session's fence");
+            return violation("the object server had confirmed the session's fence");
         }
-        let begun = self.lives.get(&host).copied().unwrap_or(0);
+        let begun = self.started.get(&host).copied().unwrap_or(0);
         if self.ended.get(&session).is_some_and(|ended| *ended < begun) {
-            return wrong("the session had ended before the object server started");
+            return violation("the session had ended before the object server started");
         }
-        if let Some(object) = arrived.object.filter(|_| arrived.changes)
+        if let Some(object) = request_arrived.object.filter(|_| request_arrived.changes)
             && let Some((holder, since)) = self.holders.get(&object.ino)
-            && (*holder != session && *since < arrived.event)
+            && (*holder != session && *since < request_arrived.event)
         {
-            return wrong("another session has the file's write lease");
+            return violation("another session has the file's write lease");
         }
         Ok(())
     }
 
-    fn keep(&mut self, shown: Shown) {
+    fn keep(&mut self, shown: ShownCredentials) {
         if self.shown.back() == Some(&shown) {
             return;
         }

@@ -1,0 +1,253 @@
+//! # own: a program with a directory that it alone changes
+//!
+//! Owns   the exact expected state after each of its calls; what a crash may undo; what other programs may see of it.
+//! Never  accepts an error that no fault excuses.
+//! Enter  at `PrivateDirProgram::work`; other programs compare with `PublishedState`.
+
+mod act;
+mod name_states;
+mod recheck;
+mod timed_states;
+
+use super::client_host::{ClientInstance, Failure};
+use super::fault_record::PowerLosses;
+use super::simulated_cluster::SimulatedCluster;
+use crate::process::file_content::FileContent;
+use gupfs_client::OpenFile;
+use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::{InodeId, SessionId};
+use name_states::NameStates;
+pub use name_states::NameTree;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use timed_states::TimedStates;
+
+/// The longest file: short, so that many can be compared.
+const FILE_SIZE_MAX: u64 = 400_000;
+
+/// Longest pause between two calls, in microseconds.
+const PAUSE_MAX: u64 = 500_000;
+
+/// What other programs may see of a program's directory.
+pub struct PublishedState {
+    pub dir: InodeId,
+    pub names: TimedStates<NameTree>,
+    pub bytes: BTreeMap<InodeId, TimedStates<Arc<Vec<u8>>>>,
+    /// Files that another program synced, with the bytes that they had during the sync: not yet noticed by the owning
+    /// program.
+    pub synced: Vec<(InodeId, Arc<Vec<u8>>)>,
+    /// A change has no reply, or may be lost: no other program can judge.
+    pub is_uncertain: bool,
+    /// Rises with each look of the owning program.
+    pub rechecks: u64,
+    /// Its client's session, at the last look.
+    pub session: SessionId,
+    /// Power losses that it has judged.
+    pub power_losses: PowerLosses,
+}
+
+pub struct PrivateDirProgram {
+    cluster: Arc<SimulatedCluster>,
+    host_number: usize,
+    dir: InodeId,
+    random: FakeRandom,
+    names: NameStates,
+    contents: BTreeMap<InodeId, FileContent>,
+    open: BTreeMap<InodeId, Arc<OpenFile>>,
+    /// The instance of the client, and its session, in which the files were opened.
+    instance_number: u64,
+    session: SessionId,
+    /// Power losses that it has judged.
+    power_losses: PowerLosses,
+    must_recheck: bool,
+    /// The client has another instance or session than at the last look: nothing replays its unsynced changes.
+    has_new_session: bool,
+    /// Files that another program synced since this one last did: its client does not know of it.
+    synced_by_others: BTreeSet<InodeId>,
+    /// Since the last look the write leases have left this session, and an object server has lost power at some time.
+    lost_leases: bool,
+    published: Arc<Mutex<PublishedState>>,
+}
+
+impl PrivateDirProgram {
+    pub fn new(
+        cluster: &Arc<SimulatedCluster>,
+        host_number: usize,
+        dir: InodeId,
+        random: FakeRandom,
+    ) -> PrivateDirProgram {
+        let published = PublishedState {
+            dir,
+            names: TimedStates::since(0, NameTree::new()),
+            bytes: BTreeMap::new(),
+            synced: Vec::new(),
+            is_uncertain: false,
+            rechecks: 0,
+            session: SessionId(0),
+            power_losses: cluster.fault_record.power_losses(),
+        };
+        PrivateDirProgram {
+            cluster: cluster.clone(),
+            host_number,
+            dir,
+            random,
+            names: NameStates::new(),
+            contents: BTreeMap::new(),
+            open: BTreeMap::new(),
+            instance_number: 0,
+            session: SessionId(0),
+            power_losses: cluster.fault_record.power_losses(),
+            must_recheck: false,
+            has_new_session: false,
+            synced_by_others: BTreeSet::new(),
+            lost_leases: false,
+            published: Arc::new(Mutex::new(published)),
+        }
+    }
+
+    pub fn published(&self) -> Arc<Mutex<PublishedState>> {
+        self.published.clone()
+    }
+
+    /// Runs until the simulation ends; then looks a last time.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub async fn work(&mut self) {
+        let client_host = self.cluster.client_hosts[self.host_number].clone();
+        while !self.cluster.is_over() {
+            self.cluster
+                .sleep(Duration::from_micros(self.random.below(PAUSE_MAX)))
+                .await;
+            let (instance_number, client) = client_host.wait_for_client().await;
+            let instance = ClientInstance {
+                client: &client,
+                number: instance_number,
+            };
+            self.notice_syncs();
+            self.notice_new_session(&instance);
+            if self.must_recheck
+                && !(self.random.one_in(3) && self.fsync_before_recheck(&instance).await)
+            {
+                self.recheck(&instance).await;
+                continue;
+            }
+            self.act(&instance).await;
+        }
+        self.must_recheck = true;
+        while self.must_recheck {
+            self.notice_syncs();
+            let (instance_number, client) = client_host.wait_for_client().await;
+            let instance = ClientInstance {
+                client: &client,
+                number: instance_number,
+            };
+            self.notice_new_session(&instance);
+            self.recheck(&instance).await;
+        }
+        self.close_all().await;
+    }
+
+    /// Files opened in an earlier instance or session are stale; after a power loss the program must look at
+    /// everything.
+    fn notice_new_session(&mut self, instance: &ClientInstance<'_>) {
+        let power_losses = self.cluster.fault_record.power_losses();
+        if instance.number != self.instance_number || instance.client.session() != self.session {
+            let new_life = instance.number != self.instance_number;
+            self.open.retain(|_, file| {
+                if !new_life {
+                    self.cluster
+                        .close_in_background(self.host_number, *instance, file);
+                }
+                false
+            });
+            self.record(format_args!(
+                "goes on in life {}, session {}",
+                instance.number,
+                instance.client.session()
+            ));
+            self.instance_number = instance.number;
+            self.session = instance.client.session();
+            self.lost_leases = power_losses.objects > 0;
+            self.has_new_session = true;
+            self.must_recheck = true;
+        }
+        if power_losses != self.power_losses {
+            self.must_recheck = true;
+        }
+        if self.must_recheck {
+            self.published.lock().is_uncertain = true;
+        }
+    }
+
+    /// Bytes that other programs synced are durable, whichever program wrote them.
+    fn notice_syncs(&mut self) {
+        let synced = std::mem::take(&mut self.published.lock().synced);
+        for (ino, bytes) in synced {
+            if let Some(known) = self.contents.get_mut(&ino)
+                && known.bytes() == bytes.as_slice()
+            {
+                self.cluster.monitor.count("sync of another's bytes");
+                known.synced_if_answered();
+                self.synced_by_others.insert(ino);
+            }
+        }
+    }
+
+    async fn close_all(&mut self) {
+        let client_host = self.cluster.client_hosts[self.host_number].clone();
+        let (instance_number, client) = client_host.wait_for_client().await;
+        for (_, file) in std::mem::take(&mut self.open) {
+            let _ = client_host
+                .run(instance_number, client.release(file.id()))
+                .await;
+        }
+    }
+
+    /// One call of the client, unless the client dies before.
+    async fn call<T>(
+        &self,
+        instance: &ClientInstance<'_>,
+        call: impl Future<Output = Result<T, gupfs_proto::FsError>>,
+    ) -> Result<T, Failure> {
+        self.cluster.client_hosts[self.host_number]
+            .run(instance.number, call)
+            .await
+    }
+
+    /// # Panics
+    /// When no fault excuses the failure.
+    fn require_excuse(&self, what: &str, failure: &Failure, since: u64, late: bool) {
+        let who = (self.host_number, self.session);
+        let excused = self.cluster.is_excused(failure, who, since, late);
+        assert!(
+            excused,
+            "c{} {what}: {failure:?}, which no fault explains",
+            self.host_number
+        );
+    }
+
+    /// No power loss since can have taken anything that this program was answered: no object server's; the metadata server's
+    /// take nothing while the client lives, and its session.
+    fn lost_nothing_since(&self, power_losses: PowerLosses) -> bool {
+        let now = self.cluster.fault_record.power_losses();
+        now.objects == power_losses.objects
+            && (now.metadata == power_losses.metadata || self.lives())
+    }
+
+    /// The session is not known to have ended.
+    fn lives(&self) -> bool {
+        self.cluster.monitor.ended(self.session).is_none()
+    }
+
+    fn fail_mismatch(&self, ino: InodeId, what: impl std::fmt::Display) -> ! {
+        panic!("c{}: {ino} is otherwise: {what}", self.host_number);
+    }
+
+    fn record(&self, what: impl std::fmt::Display) {
+        self.cluster
+            .record(format_args!("c{} own {what}", self.host_number));
+    }
+}

@@ -1,0 +1,177 @@
+//! Looking at what another program does in its own directory: what was answered to it is seen from then on.
+
+use super::{ClientInstance, SharedDirProgram};
+use crate::cluster::call_arguments::{caller, no_flags, read_write};
+use crate::cluster::client_host::Failure;
+use crate::cluster::fault_record::PowerLosses;
+use crate::cluster::private_dir::NameTree;
+use gupfs_client::{EntryName, OpenFile, ReadOptions};
+use gupfs_proto::{FsError, InodeId};
+use std::sync::Arc;
+
+/// How often the other program has looked, and the power losses it has judged: if they are as before, so is what it knows.
+type KnownState = (u64, PowerLosses);
+
+/// More than any file has.
+const ALL: u64 = 1 << 20;
+
+impl SharedDirProgram {
+    pub(super) async fn observe(&mut self, instance: ClientInstance<'_>) {
+        let number = self.random.below(self.others.len() as u64) as usize;
+        self.observe_program(instance, number).await;
+    }
+
+    pub(super) async fn observe_program(&mut self, instance: ClientInstance<'_>, number: usize) {
+        let files: Vec<InodeId> = self.others[number].lock().bytes.keys().copied().collect();
+        match self.random.below(files.len() as u64 + 1) as usize {
+            0 => self.observe_names(instance, number).await,
+            file => self.observe_file(instance, number, files[file - 1]).await,
+        }
+    }
+
+    /// The looks of the other program so far, if what it knows is sure.
+    fn known_state(&self, number: usize) -> Option<KnownState> {
+        let (published, power_losses) = (
+            self.others[number].lock(),
+            self.cluster.fault_record.power_losses(),
+        );
+        // What it holds is its own word, also of bytes that an object server has lost; once its session has ended the objects'.
+        let lives = |session| {
+            let mds = self.cluster.metadata.mds();
+            mds.is_some_and(|mds| mds.has_session(session))
+        };
+        let counts = power_losses.objects == 0 || lives(published.session);
+        (!published.is_uncertain && published.power_losses == power_losses && counts)
+            .then_some((published.rechecks, power_losses))
+    }
+
+    async fn observe_names(&mut self, instance: ClientInstance<'_>, number: usize) {
+        let Some(known_state) = self.known_state(number) else {
+            return;
+        };
+        let (since, begun, caller) = (self.cluster.millis(), self.cluster.event_number(), caller());
+        let dir = self.others[number].lock().dir;
+        let listing = instance.client.readdir(&caller, dir, 0, 1000, false);
+        let listing = match self.call(instance, listing).await {
+            Ok(listing) => listing,
+            Err(failure) => return self.require_excuse("peek at names", &failure, since, false),
+        };
+        let now = self.cluster.event_number();
+        if self.known_state(number) != Some(known_state) {
+            return;
+        }
+        let entries = listing.entries.iter();
+        let mut found: Vec<u8> = entries
+            .filter_map(|entry| match &entry.name {
+                EntryName::Name(text) => Some(text.as_bytes()[0] - b'a'),
+                _ => None,
+            })
+            .collect();
+        found.sort_unstable();
+        let published = self.others[number].lock();
+        let Some(states) = published.names.between(begun, now) else {
+            return;
+        };
+        self.cluster.monitor.count("look at another's names");
+        let fits = |tree: &&NameTree| {
+            let here = tree.keys().filter(|(of, _)| *of == dir);
+            here.map(|(_, name)| *name).eq(found.iter().copied())
+        };
+        assert!(
+            states.iter().any(fits),
+            "c{} sees {found:?} of c{number}, and there was one of {states:?}",
+            self.host_number
+        );
+    }
+
+    async fn observe_file(&mut self, instance: ClientInstance<'_>, number: usize, ino: InodeId) {
+        let Some(known_state) = self.known_state(number) else {
+            return;
+        };
+        let (since, caller) = (self.cluster.millis(), caller());
+        let opened = instance.client.open(&caller, ino, read_write(), no_flags());
+        let file = match self.call(instance, opened).await {
+            Ok(opened) => opened.file,
+            // Its last name went.
+            Err(Failure::Refused(FsError::Stale | FsError::NotFound)) => return,
+            Err(failure) => return self.require_excuse("peek", &failure, since, false),
+        };
+        if self.random.one_in(2) {
+            self.sync_for(instance, number, &file, known_state).await;
+        }
+        let begun = self.cluster.event_number();
+        let read = instance.client.read(&file, 0, ALL, ReadOptions::default());
+        let read = self.call(instance, read).await;
+        let now = self.cluster.event_number();
+        let closed = self
+            .call(instance, instance.client.release(file.id()))
+            .await;
+        if let Err(failure) = closed {
+            self.require_excuse("close after a peek", &failure, since, true);
+        }
+        let found = match read {
+            Ok(found) => found.concat(),
+            Err(failure) => return self.require_excuse("peek", &failure, since, false),
+        };
+        if self.known_state(number) != Some(known_state) {
+            return;
+        }
+        let published = self.others[number].lock();
+        let Some(timed_states) = published.bytes.get(&ino) else {
+            return;
+        };
+        let Some(states) = timed_states.between(begun, now) else {
+            return;
+        };
+        self.cluster.monitor.count("look at another's bytes");
+        // One read may see a part of a write that goes on beside it.
+        let lens = || states.iter().map(|state| state.len());
+        let (least, most) = (lens().min().unwrap_or(0), lens().max().unwrap_or(0));
+        assert!(
+            (least..=most).contains(&found.len()),
+            "c{} sees {} bytes of {ino} of c{number}, not {least}..={most}",
+            self.host_number,
+            found.len()
+        );
+        if states.iter().any(|state| ***state == found) {
+            return;
+        }
+        for (at, byte) in found.iter().enumerate() {
+            let as_in = |state: &&Arc<Vec<u8>>| state.get(at).copied().unwrap_or(0) == *byte;
+            assert!(
+                states.iter().any(as_in),
+                "c{} sees byte {at} of {ino} of c{number} as {byte}, which it was not in this time",
+                self.host_number
+            );
+        }
+    }
+    /// Syncs another's file: what it held all that time survives a power loss, and its writer counts on it.
+    async fn sync_for(
+        &mut self,
+        instance: ClientInstance<'_>,
+        number: usize,
+        file: &Arc<OpenFile>,
+        known_state: KnownState,
+    ) {
+        let (since, begun) = (self.cluster.millis(), self.cluster.event_number());
+        let synced = self
+            .call(instance, instance.client.fsync(file, false))
+            .await;
+        let now = self.cluster.event_number();
+        if let Err(failure) = synced {
+            return self.require_excuse("fsync of another's file", &failure, since, true);
+        }
+        if self.known_state(number) != Some(known_state) {
+            return;
+        }
+        let mut published = self.others[number].lock();
+        let states = published.bytes.get(&file.ino());
+        if let Some([state]) = states
+            .and_then(|timed_states| timed_states.between(begun, now))
+            .as_deref()
+        {
+            let state = Arc::clone(state);
+            published.synced.push((file.ino(), state));
+        }
+    }
+}
