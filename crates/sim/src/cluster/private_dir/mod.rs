@@ -5,8 +5,12 @@
 //! Enter  at `PrivateDirProgram::work`; other programs compare with `PublishedState`.
 
 mod act;
+mod data_calls;
+mod name_calls;
 mod name_states;
+mod read_calls;
 mod recheck;
+mod sync_calls;
 mod timed_states;
 
 use super::client_host::{ClientInstance, Failure};
@@ -26,6 +30,9 @@ use timed_states::TimedStates;
 
 /// The longest file: short, so that many can be compared.
 const FILE_SIZE_MAX: u64 = 400_000;
+
+/// Directory, and number of the name in it.
+type NameInDir = (InodeId, u8);
 
 /// Longest pause between two calls, in microseconds.
 const PAUSE_MAX: u64 = 500_000;
@@ -155,16 +162,16 @@ impl PrivateDirProgram {
     fn notice_new_session(&mut self, instance: &ClientInstance<'_>) {
         let power_losses = self.cluster.fault_record.power_losses();
         if instance.number != self.instance_number || instance.client.session() != self.session {
-            let new_life = instance.number != self.instance_number;
+            let is_new_instance = instance.number != self.instance_number;
             self.open.retain(|_, file| {
-                if !new_life {
+                if !is_new_instance {
                     self.cluster
                         .close_in_background(self.host_number, *instance, file);
                 }
                 false
             });
             self.record(format_args!(
-                "goes on in life {}, session {}",
+                "goes on in instance {}, session {}",
                 instance.number,
                 instance.client.session()
             ));
@@ -234,16 +241,16 @@ impl PrivateDirProgram {
     fn lost_nothing_since(&self, power_losses: PowerLosses) -> bool {
         let now = self.cluster.fault_record.power_losses();
         now.objects == power_losses.objects
-            && (now.metadata == power_losses.metadata || self.lives())
+            && (now.metadata == power_losses.metadata || self.session_lives())
     }
 
     /// The session is not known to have ended.
-    fn lives(&self) -> bool {
+    fn session_lives(&self) -> bool {
         self.cluster.monitor.ended(self.session).is_none()
     }
 
     fn fail_mismatch(&self, ino: InodeId, what: impl std::fmt::Display) -> ! {
-        panic!("c{}: {ino} is otherwise: {what}", self.host_number);
+        panic!("c{}: {ino} differs: {what}", self.host_number);
     }
 
     fn record(&self, what: impl std::fmt::Display) {

@@ -44,7 +44,7 @@ impl NameStates {
     }
 
     /// The newest state, with a number that was told.
-    pub fn tell(&mut self, tree: NameTree) {
+    pub fn replace_newest(&mut self, tree: NameTree) {
         if let Some(last) = self.states.last_mut() {
             last.1 = tree;
         }
@@ -59,7 +59,7 @@ impl NameStates {
     pub fn synced(&mut self) {
         assert!(
             !self.is_unanswered,
-            "a sync is answered after all before it"
+            "a sync succeeds only after all earlier changes have replies"
         );
         self.states.drain(..self.states.len() - 1);
     }
@@ -73,9 +73,9 @@ impl NameStates {
     ///
     /// # Errors
     /// What keeps it from being any state that is possible.
-    pub fn found(&mut self, found: NameTree, undone: Option<u64>) -> Result<(), String> {
+    pub fn match_found(&mut self, found: NameTree, undone: Option<u64>) -> Result<(), String> {
         let answered = self.states.len() - 1 - usize::from(self.is_unanswered);
-        let certain = match undone {
+        let oldest_possible = match undone {
             Some(since) => {
                 let states = self.states[..=answered].iter();
                 let synced = states.filter(|(at, _)| *at < since).count();
@@ -84,9 +84,9 @@ impl NameStates {
             None => answered,
         };
         let last = self.states.len() - 1;
-        let possible = &self.states[certain..];
+        let possible = &self.states[oldest_possible..];
         let mut newest_first = possible.iter().rev();
-        let Some(age) = newest_first.position(|(_, state)| is(state, &found)) else {
+        let Some(age) = newest_first.position(|(_, state)| matches(state, &found)) else {
             return Err(format!("{found:?}\nis none of\n{possible:?}"));
         };
         let (at, _) = self.states[last - age];
@@ -100,7 +100,7 @@ impl NameStates {
     }
 }
 
-fn is(state: &NameTree, found: &NameTree) -> bool {
+fn matches(state: &NameTree, found: &NameTree) -> bool {
     let same = |((position, one), (there, other)): ((_, &Entry), (_, &Entry))| {
         position == there
             && one.is_dir == other.is_dir

@@ -25,11 +25,11 @@ impl PrivateDirProgram {
             self.cluster.fault_record.power_losses(),
             self.cluster.millis(),
         );
-        let found = match self.find(instance).await {
+        let found = match self.read_directory(instance).await {
             Ok(found) => found,
             Err(failure) => {
-                self.record(format_args!("cannot look: {failure:?}"));
-                return self.require_excuse("look", &failure, since, true);
+                self.record(format_args!("recheck failed: {failure:?}"));
+                return self.require_excuse("recheck", &failure, since, true);
             }
         };
         if self.cluster.fault_record.power_losses() != power_losses
@@ -38,7 +38,7 @@ impl PrivateDirProgram {
             return; // again
         }
         // While the client lives, and its session, a power loss of the metadata server undoes nothing.
-        let cut = match self.has_new_session {
+        let power_loss_at = match self.has_new_session {
             true => self
                 .cluster
                 .fault_record
@@ -46,8 +46,8 @@ impl PrivateDirProgram {
             false => None,
         };
         let (names_lost_since, bytes_may_be_lost) = (
-            cut.map(|at| at.saturating_sub(SYNCED_AFTER)),
-            cut.is_some() || power_losses.objects != self.power_losses.objects,
+            power_loss_at.map(|at| at.saturating_sub(SYNCED_AFTER)),
+            power_loss_at.is_some() || power_losses.objects != self.power_losses.objects,
         );
         if power_losses.metadata != self.power_losses.metadata && !self.has_new_session {
             self.cluster
@@ -55,7 +55,7 @@ impl PrivateDirProgram {
                 .count("power loss of the metadata server that took nothing of a program");
         }
         self.record(format_args!(
-            "looks: names cut since {names_lost_since:?}, bytes cut {bytes_may_be_lost}, {} names",
+            "rechecks: names lost since {names_lost_since:?}, bytes may be lost: {bytes_may_be_lost}, {} names",
             found.tree.len()
         ));
         self.check(found, names_lost_since, bytes_may_be_lost);
@@ -72,7 +72,7 @@ impl PrivateDirProgram {
             self.cluster.monitor.count("unsynced names at a power loss");
         }
         let tree = found.tree.clone();
-        if let Err(mismatch) = self.names.found(found.tree, names_lost_since) {
+        if let Err(mismatch) = self.names.match_found(found.tree, names_lost_since) {
             panic!("c{}: {mismatch}", self.host_number);
         }
         for (ino, bytes) in found.bytes {
@@ -80,7 +80,7 @@ impl PrivateDirProgram {
             let link_count = tree.values().filter(|entry| entry.ino == ino).count();
             assert_eq!(
                 attr.nlink as usize, link_count,
-                "c{}: names of {ino}",
+                "c{}: link count of {ino}",
                 self.host_number
             );
             if attr.size != bytes.len() as u64 {
@@ -115,7 +115,7 @@ impl PrivateDirProgram {
         });
     }
 
-    async fn find(&self, instance: &ClientInstance<'_>) -> Result<Found, Failure> {
+    async fn read_directory(&self, instance: &ClientInstance<'_>) -> Result<Found, Failure> {
         let mut found = Found {
             tree: NameTree::new(),
             attrs: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// So many states are remembered.
-const KEPT: usize = 24;
+const STATES_KEPT: usize = 24;
 
 pub struct TimedStates<T>(VecDeque<TimedState<T>>);
 
@@ -26,8 +26,8 @@ impl<T> TimedStates<T> {
     }
 
     /// A change to this state begins.
-    pub fn begins(&mut self, now: u64, state: T) {
-        if self.0.len() == KEPT {
+    pub fn begin(&mut self, now: u64, state: T) {
+        if self.0.len() == STATES_KEPT {
             self.0.pop_front();
         }
         self.0.push_back(TimedState {
@@ -38,7 +38,7 @@ impl<T> TimedStates<T> {
     }
 
     /// It was answered.
-    pub fn answered(&mut self, now: u64) {
+    pub fn note_reply(&mut self, now: u64) {
         if let Some(timed_state) = self.0.back_mut() {
             timed_state.answered.get_or_insert(now);
         }
@@ -53,7 +53,7 @@ impl<T> TimedStates<T> {
         for (index, timed_state) in self.0.iter().enumerate() {
             let next = self.0.get(index + 1);
             let was_over =
-                next.is_some_and(|next| next.answered.is_some_and(|replaced| replaced < from));
+                next.is_some_and(|next| next.answered.is_some_and(|answered| answered < from));
             if timed_state.begun <= to && !was_over {
                 states.push(&timed_state.state);
             }
@@ -67,12 +67,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_sees_what_was_meanwhile() {
+    fn a_read_sees_the_states_of_its_time() {
         let mut timed_states = TimedStates::since(1, 'a');
-        timed_states.begins(5, 'b');
+        timed_states.begin(5, 'b');
         assert_eq!(timed_states.between(2, 4), Some(vec![&'a']));
         assert_eq!(timed_states.between(2, 6), Some(vec![&'a', &'b']));
-        timed_states.answered(8);
+        timed_states.note_reply(8);
         assert_eq!(timed_states.between(9, 10), Some(vec![&'b']));
         assert_eq!(timed_states.between(7, 10), Some(vec![&'a', &'b']));
         assert_eq!(timed_states.between(1, 10), None);
