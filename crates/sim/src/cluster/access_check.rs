@@ -1,10 +1,10 @@
-//! # rights: which requests object servers accept, compared with those they may accept
+//! # access_check: which requests object servers accept, compared with those that they may accept
 //!
-//! Owns   which sessions were ended, which session capabilities have expired, which session has the write lease of which file;
-//!        the credentials shown lately.
-//! Never  verifies a MAC: the attacker tries whether an object server refuses a forged one.
-//! Enter  at `AccessCheck::request_arrives` and `ArrivedRequest::answered` for a request, at `AccessCheck::ended` and `AccessCheck::take_lease` for what the
-//!        metadata server did.
+//! Owns   which sessions have ended, which session capabilities have expired, which session has the write lease of which file;
+//!        the credentials that clients showed lately.
+//! Never  verifies a MAC: the attacker tests whether object servers refuse forged ones.
+//! Enter  at `AccessCheck::request_arrives` and `AccessCheck::check_reply` for a request, at `AccessCheck::session_ended`,
+//!        `AccessCheck::take_lease` and `AccessCheck::release_lease` for actions of the metadata server.
 
 use gupfs_proto::capability::{
     CapabilityFault, DataCredentials, ObjectCapability, SessionCapability,
@@ -13,26 +13,26 @@ use gupfs_proto::data::{DataOp, DataReply, DataRequest};
 use gupfs_proto::{FsError, InodeId, ObjectId, OstId, SessionId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of lately shown credentials that are kept for replay.
-const SHOWN: usize = 256;
+/// Number of shown credentials that the attacker may replay.
+const SHOWN_KEPT: usize = 256;
 
 #[derive(Default)]
 pub struct AccessCheck {
-    /// Rises with each event.
+    /// Number of the newest event.
     now: u64,
-    /// Object servers that have confirmed a session's fence: they do nothing for that session any more.
+    /// Object servers that have confirmed a session's fence, with the event: they execute no request of that session any more.
     fenced: BTreeMap<(u64, SessionId), u64>,
-    /// Ended sessions, with the event after which no server may accept them.
+    /// Ended sessions, with the event. An object server that starts later must not accept them.
     ended: BTreeMap<SessionId, u64>,
-    /// When the process of each object server began.
+    /// The event in which the process of each object server started.
     started: BTreeMap<u64, u64>,
     session_capabilities: BTreeMap<(u64, SessionId), SessionCapability>,
-    /// The session with the write lease of each file, and since which event.
+    /// The session with the write lease of each file, and the event in which it got the lease.
     holders: BTreeMap<InodeId, (SessionId, u64)>,
     shown: VecDeque<ShownCredentials>,
 }
 
-/// The credentials that a client showed for a file and that an object server accepted.
+/// Credentials that a client showed for a file and an object server accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShownCredentials {
     pub ost: OstId,
@@ -49,7 +49,7 @@ pub struct ArrivedRequest {
     session: SessionId,
     ost: OstId,
     credentials: DataCredentials,
-    /// Time on the metadata server's clock, which decides when a session capability expires.
+    /// Time on the metadata server's clock; it decides whether a session capability has expired.
     millis: u64,
     object: Option<ObjectId>,
     changes: bool,
@@ -63,7 +63,7 @@ impl AccessCheck {
         self.now
     }
 
-    /// An object server's process begins: it has not yet learnt anything about sessions.
+    /// An object server's process has started: it has not learned of any session yet.
     pub fn server_started(&mut self, host: u64) {
         let now = self.event();
         self.started.insert(host, now);
@@ -92,8 +92,10 @@ impl AccessCheck {
         }
     }
 
-    /// The credentials shown, the newest last.
-    pub fn shown(&self) -> impl DoubleEndedIterator<Item = &ShownCredentials> + ExactSizeIterator {
+    /// The shown credentials, the newest last.
+    pub fn shown_credentials(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = &ShownCredentials> + ExactSizeIterator {
         self.shown.iter()
     }
 
@@ -123,27 +125,27 @@ impl AccessCheck {
     /// Returns the rare event that this request was, if any.
     ///
     /// # Errors
-    /// The action that the object server must not have done.
+    /// The request that the object server must not have executed.
     pub fn check_reply(
         &mut self,
-        request_arrived: &ArrivedRequest,
+        arrived: &ArrivedRequest,
         reply: &DataReply,
     ) -> Result<Option<&'static str>, String> {
-        if let (Some(session), Ok(_)) = (request_arrived.fences, reply) {
+        if let (Some(session), Ok(_)) = (arrived.fences, reply) {
             let now = self.event();
-            self.fenced.insert((request_arrived.host, session), now);
+            self.fenced.insert((arrived.host, session), now);
             self.ended.entry(session).or_insert(now);
         }
         let DataCredentials::Client {
             session_capability,
             object_capability,
-        } = request_arrived.credentials
+        } = arrived.credentials
         else {
             return Ok(None);
         };
         if let Err(FsError::Capability(fault)) = reply {
             return Ok(match fault {
-                CapabilityFault::Expired if session_capability.until <= request_arrived.millis => {
+                CapabilityFault::Expired if session_capability.until <= arrived.millis => {
                     Some("expired session capability refused")
                 }
                 CapabilityFault::Expired => Some("capability of a former lease holder refused"),
@@ -153,23 +155,21 @@ impl AccessCheck {
                 }
             });
         }
-        // The request handler's own reply: the connection ended before the server accepted the request.
+        // This is the request handler's own reply: the connection ended before the server accepted the request.
         if let Err(FsError::TimedOut(_)) = reply {
             return Ok(None);
         }
-        self.check_allowed(request_arrived, &session_capability)?;
-        let known = self.session_capabilities.insert(
-            (request_arrived.host, request_arrived.session),
-            session_capability,
-        );
+        self.check_allowed(arrived, &session_capability)?;
+        let known = self
+            .session_capabilities
+            .insert((arrived.host, arrived.session), session_capability);
         let renewed = known.is_some_and(|known| {
             known.epoch == session_capability.epoch && known.until < session_capability.until
         });
-        if let (Some(object), Some(object_capability)) = (request_arrived.object, object_capability)
-        {
-            self.keep(ShownCredentials {
-                ost: request_arrived.ost,
-                session: request_arrived.session,
+        if let (Some(object), Some(object_capability)) = (arrived.object, object_capability) {
+            self.keep_shown(ShownCredentials {
+                ost: arrived.ost,
+                session: arrived.session,
                 object,
                 session_capability,
                 object_capability,
@@ -180,41 +180,41 @@ impl AccessCheck {
 
     fn check_allowed(
         &self,
-        request_arrived: &ArrivedRequest,
+        arrived: &ArrivedRequest,
         session_capability: &SessionCapability,
     ) -> Result<(), String> {
-        let (host, session, op) = (
-            request_arrived.host,
-            request_arrived.session,
-            request_arrived.op,
-        );
+        let (host, session, op) = (arrived.host, arrived.session, arrived.op);
         let violation =
             |why: &str| Err(format!("oss{host} did a {op} of session {session}: {why}"));
-        if session_capability.until < request_arrived.millis {
+        if session_capability.until < arrived.millis {
             return violation("its session capability had expired");
         }
-        // Also a request that arrived before the fence: a fence waits for the requests under way.
+        // This applies also to a request that arrived before the fence, because a fence waits for the requests in flight.
         if self.fenced.contains_key(&(host, session)) {
             return violation("the object server had confirmed the session's fence");
         }
-        let begun = self.started.get(&host).copied().unwrap_or(0);
-        if self.ended.get(&session).is_some_and(|ended| *ended < begun) {
+        let started_at = self.started.get(&host).copied().unwrap_or(0);
+        if self
+            .ended
+            .get(&session)
+            .is_some_and(|ended| *ended < started_at)
+        {
             return violation("the session had ended before the object server started");
         }
-        if let Some(object) = request_arrived.object.filter(|_| request_arrived.changes)
+        if let Some(object) = arrived.object.filter(|_| arrived.changes)
             && let Some((holder, since)) = self.holders.get(&object.ino)
-            && (*holder != session && *since < request_arrived.event)
+            && (*holder != session && *since < arrived.event)
         {
             return violation("another session has the file's write lease");
         }
         Ok(())
     }
 
-    fn keep(&mut self, shown: ShownCredentials) {
+    fn keep_shown(&mut self, shown: ShownCredentials) {
         if self.shown.back() == Some(&shown) {
             return;
         }
-        if self.shown.len() == SHOWN {
+        if self.shown.len() == SHOWN_KEPT {
             self.shown.pop_front();
         }
         self.shown.push_back(shown);

@@ -1,8 +1,10 @@
-//! An attacker on a host of the cluster. It shows object servers credentials that it was not
-//! given: forged ones, those that other clients showed, and those of its own session after that has ended.
+//! # attacker: a host of the cluster that shows object servers credentials which it was not given
 //!
-//! An object server must refuse a forged credential. A replayed credential is used to read a byte: `rights` decides, at the
-//! object server's request handler, whether the server may accept that.
+//! Owns   forged credentials, replays of those that other clients showed, and of those of its own session after its end.
+//! Never  decides whether a replayed credential may be accepted: `access_check` does, at the object server's request handler.
+//! (A
+//!        forged credential must be refused.)
+//! Enter  at `work`.
 
 use super::access_check::ShownCredentials;
 use super::call_arguments::{caller, create_mode, no_flags, read_write};
@@ -28,11 +30,10 @@ use std::time::Duration;
 /// Longest pause between two requests, in microseconds.
 const PAUSE_MAX: u64 = 1_200_000;
 
-/// Timeout of a request to an object server: after it the attacker treats the server as down.
+/// Timeout of a request to an object server; after it, the attacker treats the server as down.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the attacker's own session lives, and how long it replays the credentials of a session that has ended, in
-/// milliseconds.
+/// Duration of the attacker's own session, and of the replays after its end, in milliseconds.
 const SESSION_TIME: u64 = 4_000;
 const REPLAY_TIME: u64 = 15_000;
 
@@ -45,14 +46,14 @@ pub async fn work(
 ) {
     let identity = client_host.host.identity(&client_host.host.platform());
     let oss_connections_as = |role| {
-        let local_identity = identity.local_identity(role, "intruder");
+        let local_identity = identity.local_identity(role, "attacker");
         OssConnections::new(&identity, local_identity, CLUSTER, MDS_ADDRESS)
     };
     let attacker = Attacker {
         cluster,
         as_client: oss_connections_as(Role::Client),
         as_server: oss_connections_as(Role::Mds),
-        known: Mutex::default(),
+        peers: Mutex::default(),
         random,
     };
     while !attacker.cluster.is_over() {
@@ -60,12 +61,12 @@ pub async fn work(
         let (_, client) = client_host.wait_for_client().await;
         let session = client.session();
         attacker.use_session(&client).await;
-        attacker.replay_until(SESSION_TIME, None).await;
+        attacker.attack_for(SESSION_TIME, None).await;
         let stopped = client.stop().await;
-        (attacker.cluster).record(format_args!("the intruder's {session} ends: {stopped:?}"));
+        (attacker.cluster).record(format_args!("the attacker's {session} ends: {stopped:?}"));
         drop(client);
         client_host.end().await;
-        attacker.replay_until(REPLAY_TIME, Some(session)).await;
+        attacker.attack_for(REPLAY_TIME, Some(session)).await;
     }
 }
 
@@ -80,11 +81,11 @@ struct AttackRequest {
 struct Attacker {
     cluster: Arc<SimulatedCluster>,
     as_client: Arc<OssConnections>,
-    /// The attacker's host has the cluster key, so a request in a server's role gets as far as the check of its
+    /// The attacker's host has the cluster key, so a server accepts the connection in a server's role and checks the
     /// credentials.
     as_server: Arc<OssConnections>,
-    /// Keeps the connections open: key is (in a server's role, address).
-    known: Mutex<BTreeMap<(bool, String), Ost>>,
+    /// The open connections, by (in a server's role, address).
+    peers: Mutex<BTreeMap<(bool, String), Ost>>,
     random: FakeRandom,
 }
 
@@ -105,7 +106,7 @@ impl Attacker {
         );
         let Ok(made) = made.await else { return };
         let bytes = Bytes::from(vec![7; 20_000]);
-        // Any result will do: either the client showed a capability, or there is none to replay.
+        // The result does not matter: without a capability there is nothing to replay.
         let at = WritePosition::Offset(0);
         let _ = client
             .write(&made.file, at, bytes, WriteOptions::default())
@@ -113,19 +114,19 @@ impl Attacker {
         let _ = client.release(made.file.id()).await;
     }
 
-    /// Replays credentials for at most this many milliseconds; mostly those of the session that has ended.
-    async fn replay_until(&self, most: u64, ended: Option<SessionId>) {
-        let until = self.cluster.millis() + most / 2 + self.random.below(most / 2);
+    /// Sends replayed and forged credentials for at most this many milliseconds, mostly those of the ended session.
+    async fn attack_for(&self, millis_max: u64, ended: Option<SessionId>) {
+        let until = self.cluster.millis() + millis_max / 2 + self.random.below(millis_max / 2);
         while self.cluster.millis() < until && !self.cluster.is_over() {
             let pause = Duration::from_micros(self.random.below(PAUSE_MAX));
             self.cluster.sleep(pause).await;
-            let shown = self.cluster.monitor.shown();
+            let shown = self.cluster.monitor.shown_credentials();
             let own: Vec<&ShownCredentials> = (shown.iter())
                 .filter(|shown| Some(shown.session) == ended)
                 .collect();
-            let any = self.random.below(shown.len().max(1) as u64) as usize;
-            let own_one = self.random.below(own.len().max(1) as u64) as usize;
-            match (own.get(own_one), shown.get(any)) {
+            let any_index = self.random.below(shown.len().max(1) as u64) as usize;
+            let own_index = self.random.below(own.len().max(1) as u64) as usize;
+            match (own.get(own_index), shown.get(any_index)) {
                 (Some(own), _) if !self.random.one_in(4) => self.replay_credentials(own).await,
                 (_, Some(other)) if self.random.one_in(2) => self.replay_credentials(other).await,
                 (_, Some(other)) => self.send_forged(other).await,
@@ -220,23 +221,23 @@ impl Attacker {
                 .monitor
                 .count("request in a wrong role refused"),
             other => {
-                let wrong = format!(
+                let violation = format!(
                     "an object server answered a {name} with credentials {credentials:?} with {other:?}"
                 );
-                self.cluster.monitor.note_broken_promise(wrong);
+                self.cluster.monitor.note_broken_promise(violation);
             }
         }
     }
 
-    /// None if the object server is down, or refuses the connection.
+    /// Returns None if the object server is down or refuses the connection.
     async fn send(
         &self,
         shown: &ShownCredentials,
         attack: AttackRequest,
     ) -> Option<data::DataReply> {
-        let has_it = |target: &HostedTarget| target.ost == shown.ost;
+        let is_target = |target: &HostedTarget| target.ost == shown.ost;
         let mut hosts = self.cluster.osses.iter();
-        let host = hosts.find(|host| host.targets.iter().any(has_it))?;
+        let host = hosts.find(|host| host.targets.iter().any(is_target))?;
         let request = data::DataRequest {
             session: attack.session,
             map_epoch: MapEpoch(0),
@@ -246,13 +247,13 @@ impl Attacker {
             op: attack.op,
         };
         let peer = {
-            let mut known = self.known.lock();
+            let mut peers = self.peers.lock();
             let address = host.address();
             let oss_connections = match attack.as_server {
                 true => &self.as_server,
                 false => &self.as_client,
             };
-            let peer = known.entry((attack.as_server, address.clone()));
+            let peer = peers.entry((attack.as_server, address.clone()));
             peer.or_insert_with(|| oss_connections.dial(&address))
                 .clone()
         };
@@ -278,7 +279,7 @@ fn write(shown: &ShownCredentials) -> DataOp {
     DataOp::Write {
         object: shown.object,
         at: ObjectOffset(0),
-        data: Bytes::from_static(b"an intruder's"),
+        data: Bytes::from_static(b"an attacker's"),
         checksums: BlockChecksums::default(),
         existence: ObjectExistence::MayExist,
         owner: ObjectOwner::default(),

@@ -1,4 +1,4 @@
-//! Arguments that the calls of all programs have in common.
+//! Arguments that the calls of all programs share.
 
 use gupfs_client::OpenFileFlags;
 use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode};
@@ -7,12 +7,12 @@ use gupfs_proto::{Caller, Name};
 /// The largest file that is stored in one object; a larger one is striped.
 pub const ONE_OBJECT: u64 = 128 << 10;
 
-/// The credentials of all programs.
+/// The user of all programs.
 pub fn caller() -> Caller {
     Caller::new(1000, 1000, [])
 }
 
-/// The name of one letter with this number.
+/// The name that consists of one letter, by its number.
 pub fn name(number: u8) -> Name {
     Name::new(&[b'a' + number]).expect("a short name")
 }
@@ -25,7 +25,7 @@ pub fn create_mode() -> CreateMode {
     }
 }
 
-/// An open for reading and writing.
+/// Opens for reading and writing.
 pub fn read_write() -> OpenMode {
     OpenMode {
         access: AccessMode::READ | AccessMode::WRITE,
@@ -34,7 +34,7 @@ pub fn read_write() -> OpenMode {
     }
 }
 
-/// No flag.
+/// No open flags.
 pub fn no_flags() -> OpenFileFlags {
     OpenFileFlags::default()
 }

@@ -1,4 +1,4 @@
-//! The calls on two files that all programs change concurrently, in the format of `gupfs verify`.
+//! The history of the calls on two files that all programs change concurrently, in the format of `gupfs verify`.
 
 use super::fault_record::PowerLosses;
 use super::request_monitor::RequestMonitor;
@@ -13,34 +13,34 @@ const ATTRS: Subject = Subject::Attr(0);
 /// The files, and the calls on them.
 #[derive(Default)]
 pub struct CallHistory {
-    /// None while the files do not exist yet.
+    /// None until the files exist.
     pub files: Option<Files>,
-    /// A program creates them now.
-    pub making: bool,
+    /// Whether a program creates the files now.
+    pub is_creating: bool,
     pub records: Vec<Record>,
-    /// Number of calls on these files that are under way.
-    pub open: u64,
+    /// Number of calls on the files that are in flight.
+    pub calls_in_flight: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Files {
     pub bytes: InodeId,
     pub attrs: InodeId,
-    /// The power losses before the files were created: with one more the history ends.
+    /// The power losses before the files were created. The next one that may undo a change ends the history.
     pub power_losses: PowerLosses,
 }
 
-/// The position of a record that has no reply yet.
+/// A record without a reply: its files, and its index in the history.
 pub struct CallRecord {
-    pub of: Files,
-    pub at: usize,
+    pub files: Files,
+    pub index: usize,
 }
 
 impl CallHistory {
-    /// Checks that the calls and replies so far are possible.
+    /// Checks that some order of the calls explains the replies so far.
     ///
     /// # Panics
-    /// When they are not: prints the fewest records that show it.
+    /// When no order does; prints the fewest records that show it.
     pub fn check(&mut self, client_hosts: usize, monitor: &RequestMonitor) {
         let records = std::mem::take(&mut self.records);
         if records.is_empty() {
@@ -49,34 +49,34 @@ impl CallHistory {
         let mounts = 0..client_hosts as u16;
         let history = gupfs_verify::history::History::new(mounts.collect(), records);
         let judgement = judge(&history, Model::Posix, Bound::default());
-        monitor.count("judged history");
+        monitor.count("checked history");
         if judgement.undecided > 0 {
             monitor.count("history that the checker could not decide");
         }
         let Some(finding) = judgement.findings.first() else {
             return;
         };
-        let shown = finding.records.iter().map(|index| {
+        let lines = finding.records.iter().map(|index| {
             let record = &history.records[*index];
-            let (who, end) = (record.worker, record.end.unwrap_or_default());
+            let (client, end) = (record.worker, record.end.unwrap_or_default());
             let (asked, answered) = (record.asked(), record.answered());
             format!(
-                "  {:6} to {end:6} c{who} {asked}: {answered}\n",
+                "  {:6} to {end:6} c{client} {asked}: {answered}\n",
                 record.start
             )
         });
-        let shown: String = shown.collect();
-        panic!("no order of the calls explains {}:\n{shown}", finding.about);
+        let lines: String = lines.collect();
+        panic!("no order of the calls explains {}:\n{lines}", finding.about);
     }
 
-    /// The metadata server loses power.
+    /// The metadata server loses power. The history ends if a call is in flight, because its change may be undone.
     pub fn lose_names(&mut self) {
-        if self.open > 0 {
+        if self.calls_in_flight > 0 {
             self.files = None;
         }
     }
 
-    /// A call begins; `ended` must follow. Returns the call with its tag, which the bytes of a write carry. None if
+    /// Records a call; `end_call` must follow. Returns the call with its tag, which the bytes of a write carry. Returns None if
     /// this history has ended.
     pub fn begin_call(
         &mut self,
@@ -87,9 +87,9 @@ impl CallHistory {
         if self.files != Some(files) {
             return None;
         }
-        let at = self.records.len();
-        // The numbers of one worker must rise, and that is their only requirement.
-        let number = at as u32;
+        let index = self.records.len();
+        // The checker requires only that the numbers of one worker rise.
+        let number = index as u32;
         let call = match call {
             Call::Write { range, flavour, .. } => Call::Write {
                 range,
@@ -107,25 +107,25 @@ impl CallHistory {
             end: None,
             answer: Answer::None,
         });
-        self.open += 1;
-        Some((CallRecord { of: files, at }, call))
+        self.calls_in_flight += 1;
+        Some((CallRecord { files, index }, call))
     }
 
     /// A call has ended, with or without a reply.
     pub fn end_call(&mut self) {
-        self.open -= 1;
+        self.calls_in_flight -= 1;
     }
 
     /// Records the reply, unless the call's history has ended.
     pub fn record_reply(&mut self, call_record: &CallRecord, answer: Answer, end: u64) {
-        if self.files == Some(call_record.of) {
-            let record = &mut self.records[call_record.at];
+        if self.files == Some(call_record.files) {
+            let record = &mut self.records[call_record.index];
             (record.answer, record.end) = (answer, Some(end));
         }
     }
 }
 
-/// The file that a call is about.
+/// The file that a call concerns.
 fn subject_of(call: &Call) -> Subject {
     match call {
         Call::SetMode { .. } | Call::SetTime { .. } | Call::Stat => ATTRS,

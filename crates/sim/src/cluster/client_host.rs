@@ -18,22 +18,22 @@ pub struct ClientHost {
     pub host: Host,
     monitor: Arc<RequestMonitor>,
     process: Mutex<Option<FakePlatform>>,
-    now: Mutex<Life>,
-    /// Notified when the client instance changes or ends. (Not tokio's `monitor`: it wakes waiters in an order of its
-    /// own random source.)
+    current: Mutex<CurrentClient>,
+    /// Notified when the client instance changes or ends. (tokio's `watch` wakes waiters in an order of its own random source,
+    /// so a seed would not repeat.)
     changed: Notify,
-    /// Set while the client is down; the task that took it down starts it again.
+    /// True while the client is down; the task that took it down starts it again.
     is_down: AtomicBool,
 }
 
-/// The client that runs on the host, if there is one.
+/// The client that runs on the host, and the number of its instance.
 #[derive(Clone, Default)]
-struct Life {
+struct CurrentClient {
     number: u64,
     client: Option<Arc<Client>>,
 }
 
-/// A program's client, in one of its instances.
+/// A client instance, as programs use it.
 #[derive(Clone, Copy)]
 pub struct ClientInstance<'a> {
     pub client: &'a Arc<Client>,
@@ -43,7 +43,7 @@ pub struct ClientInstance<'a> {
 /// Why a program got no usable reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// The process on its host has ended.
+    /// The client's process has ended.
     Killed,
     Refused(FsError),
 }
@@ -65,13 +65,13 @@ impl ClientHost {
             host: Host::new(&format!("c{number}"), net, random),
             monitor: monitor.clone(),
             process: Mutex::new(None),
-            now: Mutex::default(),
+            current: Mutex::default(),
             changed: Notify::new(),
             is_down: AtomicBool::new(true),
         }
     }
 
-    /// Begins to start the client; it exists once it has reached the metadata server.
+    /// Begins to start the client; it runs once it has a session at the metadata server.
     pub fn start(self: &Arc<Self>) {
         self.is_down.store(false, SeqCst);
         let platform = self.host.platform();
@@ -125,34 +125,34 @@ impl ClientHost {
             renew_after_reconnect(mds_connection.clone(), client.clone()),
         );
         {
-            let mut now = self.now.lock();
-            now.number += 1;
-            now.client = Some(client);
+            let mut current = self.current.lock();
+            current.number += 1;
+            current.client = Some(client);
         }
         self.changed.notify_waiters();
     }
 
-    /// Returns the client, as soon as there is one.
+    /// Waits until the client runs; returns its instance number and the client.
     pub async fn wait_for_client(&self) -> (u64, Arc<Client>) {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            let now = self.now.lock().clone();
-            match now.client {
-                Some(client) => return (now.number, client),
+            let current = self.current.lock().clone();
+            match current.client {
+                Some(client) => return (current.number, client),
                 None => changed.await,
             }
         }
     }
 
     /// Returns when this client instance has ended.
-    async fn died(&self, instance_number: u64) {
+    async fn instance_ended(&self, instance_number: u64) {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             {
-                let now = self.now.lock();
-                if now.number != instance_number || now.client.is_none() {
+                let current = self.current.lock();
+                if current.number != instance_number || current.client.is_none() {
                     return;
                 }
             }
@@ -160,10 +160,10 @@ impl ClientHost {
         }
     }
 
-    /// Returns the operation's result, unless the client dies before.
+    /// Returns the result of a call, unless the client's process ends before.
     ///
     /// # Errors
-    /// The error that the operation returned, or that the client died.
+    /// The error of the call, or `Failure::Killed` if the process has ended.
     pub async fn run<T>(
         &self,
         instance_number: u64,
@@ -171,12 +171,12 @@ impl ClientHost {
     ) -> Result<T, Failure> {
         tokio::select! {
             biased;
-            () = self.died(instance_number) => Err(Failure::Killed),
-            answer = call => Ok(answer?),
+            () = self.instance_ended(instance_number) => Err(Failure::Killed),
+            reply = call => Ok(reply?),
         }
     }
 
-    /// Reserves the client: only the caller may end and restart it. False if another task has reserved it already.
+    /// Reserves the client: only the caller may end and restart it. Returns false if another task has reserved it.
     pub fn reserve(&self) -> bool {
         !self.is_down.swap(true, SeqCst)
     }
@@ -184,7 +184,7 @@ impl ClientHost {
     /// Ends the process without closing its session.
     pub async fn end(&self) {
         let process = self.process.lock().take();
-        self.now.lock().client = None;
+        self.current.lock().client = None;
         self.monitor.client_killed(&self.host.name);
         self.changed.notify_waiters();
         if let Some(platform) = process {

@@ -1,10 +1,10 @@
-//! The faults of a seed. Two of five seeds have one kind of fault alone: there a call may fail only as SEMANTICS says
-//! of that kind.
+//! The fault plan of a seed. Two of five seeds have a single kind of fault, so that a call may fail only as SEMANTICS says of
+//! that kind.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultPlan {
     Only(FaultKind),
-    /// All kinds together, except for the servers or clients that this number spares.
+    /// All kinds of fault, except those of the metadata server (0), the object servers (1) or the clients (2).
     Mixed {
         without: u64,
     },
@@ -19,7 +19,7 @@ pub enum FaultKind {
     FullDisk,
     /// Connections break, and hosts are partitioned for a time too short to end a session.
     ShortPartitions,
-    /// Clients are partitioned from the metadata server for so long that their sessions end.
+    /// Clients are partitioned from the metadata server until their sessions end.
     LongPartitions,
     ClientKills,
     Clocks,
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_a_seed_of_its_own_in_the_usual_run() {
+    fn each_kind_of_fault_is_alone_in_two_seeds_of_the_usual_run() {
         for kind in KINDS {
             let alone = (0..50).filter(|seed| FaultPlan::of(*seed) == FaultPlan::Only(kind));
             assert!(alone.count() >= 2, "{kind:?}");

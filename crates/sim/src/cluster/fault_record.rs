@@ -1,7 +1,10 @@
-//! The faults that hit the cluster, and which failures of a program each of them excuses.
+//! # fault_record: the injected faults, and the failures of calls that they excuse
 //!
-//! An error without an excuse is a broken promise: servers and connections may fail and return, and no program notices. A fault
-//! excuses what SEMANTICS says of it, and during its time alone; where a seed has one kind of fault, only that kind excuses.
+//! Owns   the times of disk faults, power losses and partitions; the reservation of client faults.
+//! Never  excuses a failure that SEMANTICS does not name for a fault, or that happens outside the time of the fault. Servers
+//! and
+//!        connections may fail and return without an error at any program.
+//! Enter  at `FaultRecord::is_excused` for a failed call; `faults` reports what it injects.
 
 use super::client_host::Failure;
 use super::fault_plan::{FaultKind, FaultPlan};
@@ -10,23 +13,23 @@ use gupfs_proto::capability::CapabilityFault;
 use gupfs_proto::error::ObjectDamage;
 use parking_lot::Mutex;
 
-/// The server ends a client's session after 22 seconds without a message; the client sends one every 5, and needs some
-/// to reconnect.
+/// Silence of a client after which its session may end, in milliseconds. The server ends a session after 22 seconds without a
+/// message; the client sends one every 5 seconds and needs some to reconnect.
 const SILENCE_ENDS_SESSION: u64 = 8_000;
 
-/// A client learns that its session has ended when it reaches the metadata server again; that server may be starting
-/// just then, waiting for clients that do not reconnect.
+/// A client learns that its session has ended when it reaches the metadata server again. That server may be starting then, and
+/// wait for clients that do not reconnect.
 const SESSION_END_KNOWN_AFTER: u64 = 60_000;
 
 /// A waiting request fails after 60 seconds.
 const REQUEST_TIMEOUT: u64 = 55_000;
 
-/// When a disk has free space again, or is replaced, the metadata server learns it within some seconds, or when it
-/// reaches the object server again.
+/// The metadata server learns within some seconds that a disk has free space again or was replaced, or when it reaches the
+/// object server again.
 const DISK_STATE_KNOWN_AFTER: u64 = 65_000;
 
-/// Changes answered so long before a power loss of the metadata server are on its disk: it syncs every 20 ms, and
-/// loses power at the latest two seconds after its disk has died or failed.
+/// A change that was answered this long before a power loss of the metadata server is on its disk: the server syncs every 20
+/// ms, and loses power at the latest two seconds after its disk failed.
 pub const SYNCED_AFTER: u64 = 4_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,27 +44,27 @@ pub struct FaultRecord {
     state: Mutex<FaultState>,
 }
 
-/// Begin and end of a fault; without an end it still lasts.
+/// Begin and end of a fault; a fault without an end still lasts.
 type Span = (u64, Option<u64>);
 
 struct FaultState {
     power_losses: PowerLosses,
     spans: [Vec<Span>; 3],
-    /// Power losses of the metadata server, and those of them that may undo something.
+    /// Times of the metadata server's power losses, and of those that may undo answered changes.
     metadata_power_losses: Vec<u64>,
-    undoing: Vec<u64>,
-    /// For each client, the times when a fault kept it from the metadata server.
+    undoing_power_losses: Vec<u64>,
+    /// The times in which a fault separated each client from the metadata server.
     isolated: Vec<Vec<Span>>,
-    /// How many clients are dead or partitioned from the metadata server, and whether none may become so now.
-    disturbed: u64,
+    /// Number of clients that are dead or partitioned from the metadata server, and whether no further client may become so.
+    absent_clients: u64,
     clients_stay: bool,
 }
 
-/// Number of power losses.
+/// Numbers of power losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PowerLosses {
     pub metadata: u64,
-    /// Those of the metadata server at which not all clients lived and reached it.
+    /// Power losses of the metadata server while a client was dead or did not reach it.
     pub undoing: u64,
     pub objects: u64,
 }
@@ -73,12 +76,11 @@ impl PowerLosses {
     }
 }
 
-/// A program's call: its client, the session in which it began, and when; `late` if it may report an earlier failure
-/// (fsync).
+/// A failed call of a program.
 #[derive(Clone, Copy)]
 pub struct FailedCall {
     pub client: usize,
-    /// When its session was found to have ended, if it was.
+    /// The time at which a reply said that the client's session had ended.
     pub ended: Option<u64>,
     pub since: u64,
     pub now: u64,
@@ -93,9 +95,9 @@ impl FaultRecord {
                 power_losses: PowerLosses::default(),
                 spans: Default::default(),
                 metadata_power_losses: Vec::new(),
-                undoing: Vec::new(),
+                undoing_power_losses: Vec::new(),
                 isolated: vec![Vec::new(); clients],
-                disturbed: 0,
+                absent_clients: 0,
                 clients_stay: false,
             }),
         }
@@ -109,14 +111,14 @@ impl FaultRecord {
         self.state.lock().power_losses
     }
 
-    /// `undoes`: not all clients live and reach the server, or may not until it has started.
+    /// `undoes`: a client is dead or does not reach the server, or may become so before the server has started again.
     pub fn metadata_power_loss(&self, now: u64, undoes: bool) {
         let mut state = self.state.lock();
         state.power_losses.metadata += 1;
         state.metadata_power_losses.push(now);
         if undoes {
             state.power_losses.undoing += 1;
-            state.undoing.push(now);
+            state.undoing_power_losses.push(now);
         }
     }
 
@@ -124,7 +126,7 @@ impl FaultRecord {
         self.state.lock().power_losses.objects += 1;
     }
 
-    /// When the first power loss of the metadata server after the first `count` of them was.
+    /// The time of the first power loss of the metadata server after the first `count` ones.
     pub fn metadata_power_loss_after(&self, count: u64) -> Option<u64> {
         self.state
             .lock()
@@ -144,38 +146,38 @@ impl FaultRecord {
         }
     }
 
-    pub fn isolated(&self, client: usize, now: u64) {
+    pub fn client_isolated(&self, client: usize, now: u64) {
         self.state.lock().isolated[client].push((now, None));
     }
 
-    pub fn reconnected(&self, client: usize, now: u64) {
+    pub fn client_reconnected(&self, client: usize, now: u64) {
         let mut state = self.state.lock();
         for (_, until) in &mut state.isolated[client] {
             until.get_or_insert(now);
         }
     }
 
-    /// Reserves the death of a client, or its partition from the metadata server. False while all clients must stay;
-    /// else the caller must call `end_client_fault` when the client is back.
+    /// Reserves the end of a client, or its partition from the metadata server. Returns false while all clients must stay;
+    /// otherwise the caller must call `end_client_fault` when the client is back.
     #[must_use]
     pub fn reserve_client_fault(&self) -> bool {
         let mut state = self.state.lock();
         if state.clients_stay {
             return false;
         }
-        state.disturbed += 1;
+        state.absent_clients += 1;
         true
     }
 
     pub fn end_client_fault(&self) {
-        self.state.lock().disturbed -= 1;
+        self.state.lock().absent_clients -= 1;
     }
 
-    /// Whether all clients live and reach the metadata server: then they do until `release_clients`.
+    /// Returns whether all clients live and reach the metadata server. If so, no client fault begins until `release_clients`.
     #[must_use]
     pub fn hold_clients(&self) -> bool {
         let mut state = self.state.lock();
-        state.clients_stay = state.disturbed == 0;
+        state.clients_stay = state.absent_clients == 0;
         state.clients_stay
     }
 
@@ -183,7 +185,7 @@ impl FaultRecord {
         self.state.lock().clients_stay = false;
     }
 
-    /// Whether a fault explains that this client's session was found at `when` to have ended.
+    /// Whether a fault explains a reply at `when` which said that this client's session had ended.
     pub fn may_have_ended(&self, client: usize, when: u64) -> bool {
         if !matches!(
             self.plan,
@@ -192,8 +194,9 @@ impl FaultRecord {
             return false;
         }
         let state = self.state.lock();
-        let mut undoing = state.undoing.iter();
-        let after_cut = undoing.any(|at| (*at..at + SESSION_END_KNOWN_AFTER).contains(&when));
+        let mut undoing_power_losses = state.undoing_power_losses.iter();
+        let after_power_loss =
+            undoing_power_losses.any(|at| (*at..at + SESSION_END_KNOWN_AFTER).contains(&when));
         let isolated = state.isolated.get(client).into_iter().flatten();
         let silent_time: u64 = isolated
             .filter(|(from, until)| {
@@ -201,23 +204,23 @@ impl FaultRecord {
             })
             .map(|(from, until)| until.unwrap_or(when).min(when) - from)
             .sum();
-        after_cut || silent_time >= SILENCE_ENDS_SESSION
+        after_power_loss || silent_time >= SILENCE_ENDS_SESSION
     }
 
-    /// Whether a fault excuses that a call failed.
+    /// Whether a fault excuses the failure.
     pub fn is_excused(&self, failure: &Failure, call: FailedCall) -> bool {
         let refusal = match failure {
             Failure::Killed => return true,
             Failure::Refused(refusal) => refusal,
         };
-        let was = |fault: DiskFault, known_after: u64| {
+        let lasted = |fault: DiskFault, known_after: u64| {
             let state = self.state.lock();
             let (since, now) = (call.since.saturating_sub(known_after), call.now);
             let mut spans = state.spans[fault as usize].iter();
             spans.any(|(from, until)| *from <= now && until.is_none_or(|until| until >= since))
         };
         match refusal {
-            // All three are ESTALE.
+            // All three become ESTALE.
             FsError::SessionEnded
             | FsError::Stale
             | FsError::Capability(CapabilityFault::Fenced) => {
@@ -233,16 +236,16 @@ impl FaultRecord {
             }
             FsError::StoreFailed(_) => {
                 let late = if call.late { DISK_STATE_KNOWN_AFTER } else { 0 };
-                was(DiskFault::MetadataDisk, late) || was(DiskFault::ObjectDisk, late)
+                lasted(DiskFault::MetadataDisk, late) || lasted(DiskFault::ObjectDisk, late)
             }
-            FsError::TargetDown { .. } => was(DiskFault::ObjectDisk, DISK_STATE_KNOWN_AFTER),
-            FsError::NoSpace => was(DiskFault::Full, DISK_STATE_KNOWN_AFTER),
+            FsError::TargetDown { .. } => lasted(DiskFault::ObjectDisk, DISK_STATE_KNOWN_AFTER),
+            FsError::NoSpace => lasted(DiskFault::Full, DISK_STATE_KNOWN_AFTER),
             _ => call.late && self.power_losses().objects > 0 && is_loss(failure),
         }
     }
 }
 
-/// Whether the failure reports that an object server lost power before something was synced.
+/// Whether the failure reports that an object server lost unsynced bytes.
 pub fn is_loss(failure: &Failure) -> bool {
     let Failure::Refused(FsError::ObjectDamaged { damage, .. }) = failure else {
         return false;

@@ -1,4 +1,4 @@
-//! One host: its clock, its random source, its network; and its durable storage.
+//! One host: its clock, its random source, its network, and its disks.
 
 use gupfs_platform::fake::{
     FakeClock, FakeDisk, FakeNet, FakeOptions, FakePlatform, FakeRandom, FakeTasks,
@@ -56,7 +56,7 @@ impl Host {
             clock: Some(self.clock.clone()),
             capacity: CAPACITY,
             syncfs_reports_errors: true,
-            // Peers receive nothing more from a dead process.
+            // A dead process sends nothing more to its peers.
             on_death: Some(Arc::new(move || net.kill(&name))),
         };
         Store {
@@ -73,7 +73,7 @@ impl Host {
             .set_wall(Timestamp::new(now.secs + seconds, nanos));
     }
 
-    /// Ends the process, its tasks and its connections. Its disk must be dead before.
+    /// Ends the process, its tasks and its connections. The caller must have stopped its disks.
     pub async fn end(&self, platform: &FakePlatform) {
         self.net.kill(&self.name);
         platform.tasks.kill();
@@ -100,7 +100,7 @@ impl Store {
         self.disk.disk()
     }
 
-    /// Leaves this many bytes of the disk's free space.
+    /// Fills the disk except for this many bytes.
     pub async fn leave_free(&self, free_bytes: u64) {
         if self.disk.is_dead() {
             return;

@@ -90,7 +90,7 @@ impl MetadataHost {
         let mds = Mds::start(options)
             .await
             .map_err(|error| error.to_string())?;
-        // Root squash for other hosts: a client that acts for an open file shows the open capability.
+        // Root squash applies to other hosts: a client that acts on an open file shows the open capability.
         let handler = MetaHandler::new(mds.clone(), true);
         let monitored = Arc::new(MonitoredMeta {
             handler: handler.clone(),
@@ -152,7 +152,7 @@ impl MetadataHost {
         Some(serving.0.clone())
     }
 
-    /// Ends the process without a shutdown; if `power_loss`, its disk forgets what was not synced.
+    /// Ends the process without a shutdown. With `power_loss`, its disk loses unsynced bytes.
     pub async fn end(&self, power_loss: bool) {
         self.store.disk.kill();
         let process = self.process.lock().take();

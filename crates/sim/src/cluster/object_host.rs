@@ -23,7 +23,7 @@ pub struct ObjectHost {
     pub host: Host,
     pub targets: Vec<HostedTarget>,
     number: u64,
-    /// The metadata server's clock, which decides when session capabilities expire.
+    /// The metadata server's clock; it decides when session capabilities expire.
     clock: FakeClock,
     monitor: Arc<RequestMonitor>,
     process: Mutex<Option<FakePlatform>>,
@@ -52,7 +52,7 @@ impl ObjectHost {
         }
     }
 
-    /// Adds a target, with the number that the metadata server gave for this incarnation.
+    /// Adds a target with the number that the metadata server assigned to this incarnation.
     pub async fn add(&mut self, ost: OstId, incarnation: Incarnation) {
         let store = self.host.store();
         let target_id = target_id(ost);
@@ -71,7 +71,7 @@ impl ObjectHost {
         self.targets.iter().map(disk).collect()
     }
 
-    /// Returns Ok when the metadata server has received the server's report, so that the server serves.
+    /// Returns when the parts of the server are started. It serves once the metadata server has received its report.
     ///
     /// # Errors
     /// When a disk fails during the start.
@@ -109,7 +109,7 @@ impl ObjectHost {
             request_timeout: Some(Duration::from_secs(5)),
             ..identity.mds_connection_options(MDS_ADDRESS, &local_identity, Handlers::none())
         });
-        let (heard, mut is_heard) = watch::channel(false); // one waiter: no order among waiters
+        let (heard, mut is_heard) = watch::channel(false); // one waiter, so no order among waiters
         let announced = OssReporter {
             oss: oss.clone(),
             address,
@@ -137,14 +137,14 @@ impl ObjectHost {
             observer: Arc::new(NoObserver),
             capacity: Capacity::for_clients(64),
         };
-        // Before the metadata server has received this server's report, it does not know whether the targets are still
-        // the same incarnations.
+        // Serving begins after the report: before, the object server does not know whether its targets are still the registered
+        // incarnations.
         let monitor = self.monitor.clone();
         platform.tasks.spawn("serve", async move {
             let _line = mds_connection;
             if is_heard.wait_for(|heard| *heard).await.is_ok() {
                 if oss.authorizer().status().sessions > 0 {
-                    monitor.count("object server learnt ended sessions before it served");
+                    monitor.count("object server learned of ended sessions before it served");
                 }
                 let _server = RpcServer::start(listener, options);
                 std::future::pending::<()>().await;
@@ -153,7 +153,7 @@ impl ObjectHost {
         Ok(())
     }
 
-    /// Ends the process without a shutdown; if `power_loss`, its disks forget what was not synced.
+    /// Ends the process without a shutdown. With `power_loss`, its disks lose unsynced bytes.
     pub async fn end(&self, power_loss: bool) {
         self.disks().iter().for_each(FakeDisk::kill);
         let process = self.process.lock().take();

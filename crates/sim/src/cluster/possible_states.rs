@@ -1,8 +1,10 @@
-//! The states that a shared object may be in, given the requests, their replies and the time of each.
+//! # possible_states: the states that a shared object may be in, given the requests, their replies and their times
 //!
-//! Overlapping operations may have taken effect in any order, but each between its request and its reply, and each once
-//! (linearizability). So there is a small set of possible states, and a reply rules out all states that do not give it. An empty
-//! set means a broken promise. Changes are tried in every order, as late as possible; a read has to fit some state of its time.
+//! Owns   the candidates. Overlapping operations may take effect in any order, but each between its request and its reply, and
+//! each
+//!        once (linearizability). A reply rules out all states that do not explain it; if none remains, a promise is broken.
+//! Never  fixes an order early: changes are tried in every order, as late as possible; a read must fit some state of its time.
+//! Enter  at `PossibleStates::begin` and `PossibleStates::answered` for a change, at `PossibleStates::observed` for a read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +14,10 @@ pub trait ObjectModel {
     type Change: Clone;
     type Reply: Clone + Ord;
 
-    /// The possible results of a change: more than one only where a power loss left the state undecided.
-    fn change(state: &Self::State, op: &Self::Change) -> Vec<(Self::State, Self::Reply)>;
+    /// The possible results of a change: several only where a power loss left the state uncertain.
+    fn change(state: &Self::State, change: &Self::Change) -> Vec<(Self::State, Self::Reply)>;
 
-    /// The states that a power loss may leave of an object that has been in all of these states since its last sync.
+    /// The states that a power loss may leave, given all states of the object since its last sync.
     fn after_power_loss<'a>(states: impl Iterator<Item = &'a Self::State>) -> Vec<Self::State>
     where
         Self::State: 'a;
@@ -27,61 +29,61 @@ pub struct PossibleStates<M: ObjectModel> {
     candidates: BTreeSet<Candidate<M>>,
     /// Changes that were requested and have no reply.
     pending: BTreeMap<ChangeId, PendingChange<M::Change>>,
-    /// Every state that the object may have been in, with the last moment of it; as far back as the last sync, or the
-    /// oldest read under way.
+    /// Every state that the object may have been in, with the last event at which it may have been; back to the last sync, or
+    /// to the oldest read in progress.
     past_states: BTreeMap<M::State, u64>,
-    /// The same for the time before the last power losses: a read that began then may have seen such a state.
+    /// The same for the time before the last power loss, for reads that began then.
     states_before_power_loss: BTreeMap<M::State, u64>,
-    /// When the last change was answered.
-    answered: u64,
+    /// The event of the last reply to a change.
+    last_reply: u64,
     next: ChangeId,
 }
 
 struct PendingChange<Change> {
-    op: Change,
-    /// A power loss came during it: the change may have been made or not, whatever the reply says.
+    change: Change,
+    /// A power loss came before the reply: the change may have been made or not, whatever the reply says.
     crossed_power_loss: bool,
 }
 
-/// A state, and the open changes that it contains, with the reply that each must get.
+/// A possible state: it includes some of the pending changes, each of which must get the reply in `applied`.
 struct Candidate<M: ObjectModel> {
     state: M::State,
-    done: BTreeMap<ChangeId, M::Reply>,
+    applied: BTreeMap<ChangeId, M::Reply>,
 }
 
 impl<M: ObjectModel> PossibleStates<M> {
     pub fn new(state: M::State) -> PossibleStates<M> {
-        let done = BTreeMap::new();
+        let applied = BTreeMap::new();
         PossibleStates {
             past_states: BTreeMap::from([(state.clone(), 0)]),
             states_before_power_loss: BTreeMap::new(),
-            answered: 0,
-            candidates: BTreeSet::from([Candidate { state, done }]),
+            last_reply: 0,
+            candidates: BTreeSet::from([Candidate { state, applied }]),
             pending: BTreeMap::new(),
             next: 0,
         }
     }
 
-    /// The possible states, for the message of a failure.
+    /// The possible states, for the text of a failure.
     pub fn states(&self) -> impl Iterator<Item = &M::State> {
         self.candidates.iter().map(|candidate| &candidate.state)
     }
 
-    /// A change begins.
-    pub fn begin(&mut self, op: M::Change) -> ChangeId {
+    /// A program requests a change.
+    pub fn begin(&mut self, change: M::Change) -> ChangeId {
         self.next += 1;
         let crossed_power_loss = false;
         self.pending.insert(
             self.next,
             PendingChange {
-                op,
+                change,
                 crossed_power_loss,
             },
         );
         self.next
     }
 
-    /// The change got a reply for which `fits` holds. False if no order of the changes under way gives such a reply.
+    /// The change got a reply for which `fits` holds. Returns false if no order of the pending changes explains such a reply.
     #[must_use]
     pub fn answered(
         &mut self,
@@ -99,33 +101,35 @@ impl<M: ObjectModel> PossibleStates<M> {
         }
         let mut remaining = BTreeSet::new();
         for candidate in self.reachable(Some(change_id)) {
-            if candidate.done.get(&change_id).is_some_and(&fits) {
+            if candidate.applied.get(&change_id).is_some_and(&fits) {
                 remaining.insert(candidate.without(change_id));
             }
         }
         self.pending.remove(&change_id);
-        self.answered = now;
+        self.last_reply = now;
         self.set_candidates(now, remaining)
     }
 
     /// The change got no reply, and no server will make it later: it was made or not.
     pub fn unanswered(&mut self, now: u64, change_id: ChangeId) {
-        let all = self.reachable(Some(change_id));
-        let all = all.into_iter().chain(self.candidates.iter().cloned());
-        let remaining = all.map(|candidate| candidate.without(change_id)).collect();
+        let reachable = self.reachable(Some(change_id));
+        let reachable = reachable.into_iter().chain(self.candidates.iter().cloned());
+        let remaining = reachable
+            .map(|candidate| candidate.without(change_id))
+            .collect();
         self.pending.remove(&change_id);
-        self.answered = now;
+        self.last_reply = now;
         self.set_candidates(now, remaining);
     }
 
-    /// A client read from `since` until `now`, and its result `fits` a state. False if it fits none of that time.
+    /// A client read from `since` until `now`, and its result `fits` a state. Returns false if no state of that time fits.
     #[must_use]
     pub fn observed(&mut self, since: u64, now: u64, fits: impl Fn(&M::State) -> bool) -> bool {
-        // A change answered during the read may have taken effect before the read or after it. A result that fits a
-        // state of that time therefore rules out nothing, also if it fits a state that is possible now.
+        // A change that was answered during the read may have taken effect before or after it. A result that fits a past state
+        // of that time therefore rules out nothing.
         let meanwhile = |(state, until): (&M::State, &u64)| *until >= since && fits(state);
-        let was_so = self.answered >= since && self.past_states.iter().any(meanwhile);
-        if was_so || self.states_before_power_loss.iter().any(meanwhile) {
+        let fits_past_state = self.last_reply >= since && self.past_states.iter().any(meanwhile);
+        if fits_past_state || self.states_before_power_loss.iter().any(meanwhile) {
             return true;
         }
         let mut remaining = BTreeSet::new();
@@ -137,32 +141,32 @@ impl<M: ObjectModel> PossibleStates<M> {
         self.set_candidates(now, remaining)
     }
 
-    /// A power loss. Every change under way may have been made or not, whatever its reply says.
+    /// The object's server loses power. Every pending change may be made or not, whatever its reply says.
     pub fn lose_power(&mut self, now: u64) {
-        let all = self.reachable(None);
-        self.remember(now, &all);
+        let reachable = self.reachable(None);
+        self.remember(now, &reachable);
         let states = M::after_power_loss(self.past_states.keys());
         for pending in self.pending.values_mut() {
             pending.crossed_power_loss = true;
         }
         let candidate = |state| Candidate {
             state,
-            done: BTreeMap::new(),
+            applied: BTreeMap::new(),
         };
         self.candidates = states.into_iter().map(candidate).collect();
         self.states_before_power_loss.append(&mut self.past_states);
-        let set_candidates = self.candidates.clone();
-        self.remember(now, &set_candidates);
+        let after = self.candidates.clone();
+        self.remember(now, &after);
     }
 
-    /// Whether it is possible that none of the unanswered changes was made yet.
-    pub fn may_lack_pending(&self) -> bool {
+    /// Whether a possible state includes none of the pending changes.
+    pub fn may_lack_all_pending(&self) -> bool {
         self.candidates
             .iter()
-            .any(|candidate| candidate.done.is_empty())
+            .any(|candidate| candidate.applied.is_empty())
     }
 
-    /// Changes made before this moment survive a power loss.
+    /// States of this time and later survive a power loss; earlier ones do not return.
     pub fn synced(&mut self, before: u64) {
         let candidates = &self.candidates;
         self.past_states.retain(|state, until| {
@@ -181,14 +185,13 @@ impl<M: ObjectModel> PossibleStates<M> {
         true
     }
 
-    fn remember(&mut self, now: u64, all: &BTreeSet<Candidate<M>>) {
-        for candidate in all {
+    fn remember(&mut self, now: u64, candidates: &BTreeSet<Candidate<M>>) {
+        for candidate in candidates {
             self.past_states.insert(candidate.state.clone(), now);
         }
     }
 
-    /// All states reachable by making open changes in any order; with `last`, only those in which `last` was made
-    /// last.
+    /// All states that the pending changes lead to, in any order; with `last`, only those in which `last` was the last change.
     fn reachable(&self, last: Option<ChangeId>) -> BTreeSet<Candidate<M>> {
         let mut found = BTreeSet::new();
         let mut unexplored: Vec<Candidate<M>> = self.candidates.iter().cloned().collect();
@@ -196,17 +199,17 @@ impl<M: ObjectModel> PossibleStates<M> {
             if found.contains(&candidate) {
                 continue;
             }
-            let is_done = |change_id: &ChangeId| candidate.done.contains_key(change_id);
-            if !last.is_some_and(|last| is_done(&last)) {
+            let is_applied = |change_id: &ChangeId| candidate.applied.contains_key(change_id);
+            if !last.is_some_and(|last| is_applied(&last)) {
                 for (change_id, pending) in self
                     .pending
                     .iter()
-                    .filter(|(change_id, _)| !is_done(change_id))
+                    .filter(|(change_id, _)| !is_applied(change_id))
                 {
-                    for (state, out) in M::change(&candidate.state, &pending.op) {
-                        let mut done = candidate.done.clone();
-                        done.insert(*change_id, out);
-                        unexplored.push(Candidate { state, done });
+                    for (state, reply) in M::change(&candidate.state, &pending.change) {
+                        let mut applied = candidate.applied.clone();
+                        applied.insert(*change_id, reply);
+                        unexplored.push(Candidate { state, applied });
                     }
                 }
             }
@@ -218,21 +221,21 @@ impl<M: ObjectModel> PossibleStates<M> {
 
 impl<M: ObjectModel> Candidate<M> {
     fn without(mut self, change_id: ChangeId) -> Candidate<M> {
-        self.done.remove(&change_id);
+        self.applied.remove(&change_id);
         self
     }
 
     fn key(&self) -> (&M::State, &BTreeMap<ChangeId, M::Reply>) {
-        (&self.state, &self.done)
+        (&self.state, &self.applied)
     }
 }
 
-// Written by hand: a derived implementation would require the same trait of the model itself.
+// Written by hand, because derived implementations would require the traits of the model.
 impl<M: ObjectModel> Clone for Candidate<M> {
     fn clone(&self) -> Candidate<M> {
         Candidate {
             state: self.state.clone(),
-            done: self.done.clone(),
+            applied: self.applied.clone(),
         }
     }
 }
@@ -261,7 +264,7 @@ impl<M: ObjectModel> Ord for Candidate<M> {
 mod tests {
     use super::*;
 
-    /// A number that a change sets; the reply is the number before.
+    /// A number. A change sets it and returns the number before.
     struct Number;
 
     impl ObjectModel for Number {
@@ -269,8 +272,8 @@ mod tests {
         type Change = u32;
         type Reply = u32;
 
-        fn change(state: &u32, op: &u32) -> Vec<(u32, u32)> {
-            vec![(*op, *state)]
+        fn change(state: &u32, change: &u32) -> Vec<(u32, u32)> {
+            vec![(*change, *state)]
         }
 
         fn after_power_loss<'a>(states: impl Iterator<Item = &'a u32>) -> Vec<u32> {
@@ -279,27 +282,27 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_overlap_have_some_order_and_no_more() {
+    fn overlapping_changes_have_some_order() {
         let mut number = PossibleStates::<Number>::new(0);
         let (one, two) = (number.begin(1), number.begin(2));
         assert!(number.answered(1, two, |was| *was == 1));
-        assert!(!number.observed(2, 2, |is| *is == 0), "two was done");
+        assert!(!number.observed(2, 2, |is| *is == 0), "change two was answered");
         assert!(number.observed(2, 2, |is| *is == 2));
-        assert!(!number.answered(3, one, |was| *was == 2), "one was before");
+        assert!(!number.answered(3, one, |was| *was == 2), "change one came before two");
         let mut number = PossibleStates::<Number>::new(0);
         let one = number.begin(1);
         assert!(number.answered(1, one, |was| *was == 0));
         let three = number.begin(3);
         assert!(
             number.observed(2, 3, |is| *is == 3),
-            "it may be done already"
+            "the change may be made before its reply"
         );
-        assert!(!number.observed(4, 4, |is| *is == 1), "and not undone");
+        assert!(!number.observed(4, 4, |is| *is == 1), "a read has shown the change");
         assert!(number.answered(5, three, |was| *was == 1));
     }
 
     #[test]
-    fn a_look_may_have_seen_what_was_when_it_began() {
+    fn a_read_may_see_the_state_at_its_beginning() {
         let mut number = PossibleStates::<Number>::new(0);
         let one = number.begin(1);
         assert!(number.answered(5, one, |_| true));
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_overlaps_two_changes_does_not_tell_which_was_last() {
+    fn a_read_that_overlaps_two_changes_does_not_show_which_was_last() {
         let mut number = PossibleStates::<Number>::new(0);
         let (one, two) = (number.begin(1), number.begin(2));
         assert!(number.answered(2, one, |_| true));
@@ -316,11 +319,11 @@ mod tests {
         // The read began between the two replies, when the first change may have been made and the second not yet.
         assert!(number.observed(3, 5, |is| *is == 1));
         assert!(number.observed(6, 6, |is| *is == 2));
-        assert!(!number.observed(7, 7, |is| *is == 1), "two was last");
+        assert!(!number.observed(7, 7, |is| *is == 1), "the last read showed change two");
     }
 
     #[test]
-    fn a_look_across_a_power_cut_may_have_seen_what_was_before_and_undoes_nothing() {
+    fn a_read_across_a_power_loss_may_see_an_earlier_state_and_undoes_nothing() {
         let mut number = PossibleStates::<Number>::new(0);
         for (now, value) in [(2, 1), (4, 2)] {
             let change_id = number.begin(value);
@@ -328,15 +331,15 @@ mod tests {
         }
         number.lose_power(5);
         assert!(number.observed(3, 9, |is| *is == 1));
-        // The power loss need not have undone anything for that result.
+        // That result does not show that the power loss undid a change.
         assert!(number.states().any(|is| *is == 2));
-        // A read that began after the power loss sees the state that it left, and all agree from then on.
+        // A read that began after the power loss sees the state that it left, and later reads must agree.
         assert!(number.observed(6, 9, |is| *is == 1));
         assert!(!number.observed(10, 11, |is| *is == 2));
     }
 
     #[test]
-    fn a_power_cut_leaves_what_was_since_the_sync() {
+    fn a_power_loss_leaves_a_state_since_the_last_sync() {
         let mut number = PossibleStates::<Number>::new(0);
         for (now, value) in [(1, 1), (2, 2), (3, 3)] {
             let change_id = number.begin(value);
@@ -348,22 +351,22 @@ mod tests {
         let mut states: Vec<u32> = number.states().copied().collect();
         states.sort_unstable();
         assert_eq!(states, [2, 3, 4]);
-        assert!(number.answered(6, lost, |was| *was == 99), "anything");
+        assert!(number.answered(6, lost, |was| *was == 99), "any reply fits after a power loss");
     }
 
     #[test]
-    fn a_look_shows_that_what_nobody_was_answered_for_is_done() {
+    fn a_read_may_show_that_a_change_without_a_reply_was_made() {
         let mut number = PossibleStates::<Number>::new(0);
         let one = number.begin(1);
-        assert!(number.may_lack_pending());
+        assert!(number.may_lack_all_pending());
         assert!(number.observed(1, 1, |is| *is == 1));
-        assert!(!number.may_lack_pending());
+        assert!(!number.may_lack_all_pending());
         assert!(number.answered(2, one, |was| *was == 0));
-        assert!(number.may_lack_pending());
+        assert!(number.may_lack_all_pending());
     }
 
     #[test]
-    fn what_was_never_answered_was_done_or_not() {
+    fn a_change_that_never_gets_a_reply_was_made_or_not() {
         let mut number = PossibleStates::<Number>::new(0);
         let one = number.begin(1);
         number.unanswered(1, one);

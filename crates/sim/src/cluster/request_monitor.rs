@@ -1,5 +1,8 @@
-//! Wrappers of the servers' request handlers: they notice requests that arrive twice, replies from a replay record,
-//! and requests that are accepted.
+//! # request_monitor: wrappers of the servers' request handlers
+//!
+//! Owns   the counts of rare events; resent requests, ended sessions, and broken promises of object servers.
+//! Never  changes a request or a reply.
+//! Enter  at `MonitoredMeta`, `MonitoredData` and `MonitoredCallbacks`.
 
 use super::access_check::{AccessCheck, ShownCredentials};
 use crate::rare_events::RareEvents;
@@ -28,24 +31,23 @@ struct MonitorState {
     rare_events: RareEvents,
     /// Counts the instances of the metadata server.
     instance_number: u64,
-    /// The last change that was answered in each slot, and in which instance.
-    answered: BTreeMap<(SessionId, Slot), (u64, u64)>,
-    /// Object writes that arrived: from which session, where, and their first bytes.
+    /// The sequence number of the last answered change of each slot, and the server instance that answered it.
+    last_replies: BTreeMap<(SessionId, Slot), (u64, u64)>,
+    /// Object writes that arrived: session, inode, stripe, offset, first bytes.
     written: BTreeSet<(u64, u64, u64, u64, Vec<u8>)>,
     access_check: AccessCheck,
-    /// Sessions that a host was told have ended: the host and its request, and the time of the first such reply.
-    ended: BTreeMap<SessionId, (String, u64)>,
-    /// Sessions whose clients have closed them, or are dead: a waiting request of such a session may be answered
-    /// later.
+    /// Sessions that a reply called ended: the host and request of the first such reply, and its time.
+    session_ends: BTreeMap<SessionId, (String, u64)>,
+    /// Sessions whose clients closed them or were killed. A waiting request of such a session may get a reply later.
     closed: BTreeSet<SessionId>,
-    /// Sessions with requests from each host since its process began.
+    /// Sessions in requests from each host since its process started.
     sessions: BTreeMap<String, BTreeSet<SessionId>>,
-    /// Broken promises, noted where no caller can receive an error.
-    broken: Vec<String>,
+    /// Broken promises. They are recorded here because the handlers' callers cannot receive an error.
+    broken_promises: Vec<String>,
 }
 
 impl RequestMonitor {
-    /// By this clock it says when something was.
+    /// `clock`: the clock for the times in reports.
     pub fn new(clock: &FakeClock) -> RequestMonitor {
         RequestMonitor {
             state: Mutex::default(),
@@ -65,37 +67,45 @@ impl RequestMonitor {
         self.state.lock().instance_number += 1;
     }
 
-    /// The process of an object server begins.
+    /// The process of an object server starts.
     pub fn object_server_starts(&self, host: u64) {
         self.state.lock().access_check.server_started(host);
     }
 
     /// Credentials that clients showed and object servers accepted, the newest last.
-    pub fn shown(&self) -> Vec<ShownCredentials> {
-        self.state.lock().access_check.shown().copied().collect()
+    pub fn shown_credentials(&self) -> Vec<ShownCredentials> {
+        self.state
+            .lock()
+            .access_check
+            .shown_credentials()
+            .copied()
+            .collect()
     }
 
     pub fn note_broken_promise(&self, promise: String) {
-        self.state.lock().broken.push(promise);
+        self.state.lock().broken_promises.push(promise);
     }
 
     /// Promises that were broken.
-    pub fn broken(&self) -> Vec<String> {
-        self.state.lock().broken.clone()
+    pub fn broken_promises(&self) -> Vec<String> {
+        self.state.lock().broken_promises.clone()
     }
 
-    /// When a reply first said that the session had ended.
-    pub fn ended(&self, session: SessionId) -> Option<u64> {
+    /// The time of the first reply which said that the session had ended.
+    pub fn session_end(&self, session: SessionId) -> Option<u64> {
         let state = self.state.lock();
-        state.ended.get(&session).map(|(_, when)| *when)
+        state
+            .session_ends
+            .get(&session)
+            .map(|(_, reported_at)| *reported_at)
     }
 
-    /// All sessions that a reply called ended: the host and its request, and the time of the first such reply.
-    pub fn all_ended(&self) -> Vec<(SessionId, String, u64)> {
+    /// All sessions that a reply called ended: the host and request of the first such reply, and its time.
+    pub fn all_session_ends(&self) -> Vec<(SessionId, String, u64)> {
         let state = self.state.lock();
-        let ended = state.ended.iter();
-        ended
-            .map(|(session, (host, when))| (*session, host.clone(), *when))
+        let session_ends = state.session_ends.iter();
+        session_ends
+            .map(|(session, (host, reported_at))| (*session, host.clone(), *reported_at))
             .collect()
     }
 
@@ -103,7 +113,7 @@ impl RequestMonitor {
         self.state.lock().instance_number
     }
 
-    /// A client's process has ended: no task there learns that its sessions have ended.
+    /// A client's process has ended; a reply about the end of its sessions reaches no program.
     pub fn client_killed(&self, host: &str) {
         let mut state = self.state.lock();
         let sessions = state.sessions.remove(host).unwrap_or_default();
@@ -125,7 +135,7 @@ impl RequestMonitor {
             state.access_check.release_lease(ino, request.session);
         }
         if matches!(request.op, meta::MetaOp::CloseSession) {
-            // The change may be made, and its reply lost.
+            // The server may close the session although its reply is lost.
             self.state.lock().closed.insert(request.session);
         }
         let Some(slot_seq) = request.slot_seq else {
@@ -134,7 +144,7 @@ impl RequestMonitor {
         let mut state = self.state.lock();
         let instance_number = state.instance_number;
         let Some((sequence, answered_in)) = state
-            .answered
+            .last_replies
             .get(&(request.session, slot_seq.slot))
             .copied()
         else {
@@ -144,8 +154,8 @@ impl RequestMonitor {
             state
                 .rare_events
                 .count(match answered_in == instance_number {
-                    true => "answered change asked again",
-                    false => "change answered by a former life asked again",
+                    true => "answered change resent to the same instance",
+                    false => "answered change resent to a later instance",
                 });
         }
     }
@@ -155,14 +165,14 @@ impl RequestMonitor {
         let mut state = self.state.lock();
         let session = request.session;
         let closes = matches!(request.op, meta::MetaOp::CloseSession);
-        let is_told = reply.result == Err(FsError::SessionEnded);
-        if is_told || (closes && reply.result.is_ok()) {
+        let reports_session_end = reply.result == Err(FsError::SessionEnded);
+        if reports_session_end || (closes && reply.result.is_ok()) {
             state.access_check.session_ended(session);
         }
-        if is_told && !state.closed.contains(&session) {
+        if reports_session_end && !state.closed.contains(&session) {
             state.rare_events.count("session ended");
-            let told = (format!("{host} {}", request.op.name()), now);
-            state.ended.entry(session).or_insert(told);
+            let report = (format!("{host} {}", request.op.name()), now);
+            state.session_ends.entry(session).or_insert(report);
         }
         if let (meta::MetaOp::BeginWrite { ino, .. }, Ok(_)) = (&request.op, &reply.result) {
             state.access_check.take_lease(*ino, session);
@@ -173,7 +183,7 @@ impl RequestMonitor {
         let instance_number = state.instance_number;
         let key = (request.session, slot_seq.slot);
         state
-            .answered
+            .last_replies
             .insert(key, (slot_seq.sequence, instance_number));
     }
 
@@ -184,10 +194,10 @@ impl RequestMonitor {
         else {
             return;
         };
-        let begins = data[..data.len().min(16)].to_vec();
+        let first_bytes = data[..data.len().min(16)].to_vec();
         let (ino, stripe) = (object.ino.0, u64::from(object.stripe));
         let mut state = self.state.lock();
-        let new = (state.written).insert((request.session.0, ino, stripe, at.0, begins));
+        let new = (state.written).insert((request.session.0, ino, stripe, at.0, first_bytes));
         state
             .rare_events
             .count_if(!new, "object write delivered twice");
@@ -230,7 +240,7 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
         request: data::DataRequest,
     ) -> data::DataReply {
         self.monitor.note_write(&request);
-        let request_arrived = {
+        let arrived = {
             let mut state = self.monitor.state.lock();
             let now = millis(&self.clock);
             state
@@ -240,10 +250,10 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
         let reply = self.handler.clone().handle(from, request).await;
         let mut guard = self.monitor.state.lock();
         let state = &mut *guard;
-        match state.access_check.check_reply(&request_arrived, &reply) {
-            Ok(Some(rare_events)) => state.rare_events.count(rare_events),
+        match state.access_check.check_reply(&arrived, &reply) {
+            Ok(Some(rare_event)) => state.rare_events.count(rare_event),
             Ok(None) => {}
-            Err(wrong) => state.broken.push(wrong),
+            Err(violation) => state.broken_promises.push(violation),
         }
         drop(guard);
         reply
@@ -263,14 +273,15 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for MonitoredCa
     ) -> callback::CallbackReply {
         let before = self.monitor.instance_number();
         self.monitor.count(match request {
-            callback::CallbackRequest::Glimpse { .. } => "client asked to tell",
-            callback::CallbackRequest::Revoke { .. } => "client asked to give back",
-            callback::CallbackRequest::CheckOpen { .. } => "client asked what it has open",
-            callback::CallbackRequest::LockGranted { .. } => "client told of a lock",
+            callback::CallbackRequest::Glimpse { .. } => "glimpse callback",
+            callback::CallbackRequest::Revoke { .. } => "revoke callback",
+            callback::CallbackRequest::CheckOpen { .. } => "open check callback",
+            callback::CallbackRequest::LockGranted { .. } => "lock callback",
         });
         let reply = self.callbacks.clone().handle(request).await;
         if self.monitor.instance_number() != before {
-            self.monitor.count("recall crossed a restart");
+            self.monitor
+                .count("callback crossed a restart of the metadata server");
         }
         reply
     }

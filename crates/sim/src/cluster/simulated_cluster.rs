@@ -1,4 +1,8 @@
-//! All hosts of one cluster, and the state that their tasks share.
+//! # simulated_cluster: all hosts of one cluster, and the state that their tasks share
+//!
+//! Owns   the hosts, the network, the clock and event numbers of the simulation, the records that checks need.
+//! Never  injects a fault or calls a client: `faults` and the programs do.
+//! Enter  at `SimulatedCluster::start`.
 
 use super::call_arguments::{ONE_OBJECT, caller};
 use super::call_history::CallHistory;
@@ -34,24 +38,24 @@ pub struct SimulatedCluster {
     pub attacker: Arc<ClientHost>,
     pub monitor: Arc<RequestMonitor>,
     pub fault_record: FaultRecord,
-    /// The files and directory that all programs change.
+    /// The possible states of the files and the directory that all programs change.
     pub shared_state: Mutex<SharedState>,
-    /// The files whose whole history is checked.
+    /// The history of the calls on two files.
     pub call_history: Mutex<CallHistory>,
     /// Set when the programs must end.
     pub is_over: AtomicBool,
     events: Mutex<EventLog>,
     event_number: AtomicU64,
-    /// The last moment of each millisecond that had one.
+    /// The last event number of each millisecond that has one.
     last_events: Mutex<BTreeMap<u64, u64>>,
     value: AtomicU64,
-    /// Every inode number that the cluster ever gave out.
+    /// Every inode number in a reply to a create.
     inode_numbers: Mutex<BTreeSet<InodeId>>,
     platform: FakePlatform,
 }
 
 impl SimulatedCluster {
-    /// Starts all servers; no file exists yet.
+    /// Starts all servers and clients; no file exists yet.
     pub async fn start(seed: u64, events: EventLog) -> Arc<SimulatedCluster> {
         let random = FakeRandom::new(seed);
         let delay = match random.below(3) {
@@ -64,7 +68,7 @@ impl SimulatedCluster {
         let monitor = Arc::new(RequestMonitor::new(&platform.clock));
         let metadata = MetadataHost::new(&net, &random, &monitor);
         metadata.start().await.expect("no fault is injected yet");
-        let mds = metadata.mds().expect("it was started");
+        let mds = metadata.mds().expect("the metadata server runs");
         let mut osses = Vec::new();
         for number in 0..2 + random.below(2) {
             let mut host = ObjectHost::new(number, &net, &random, &metadata.host.clock, &monitor);
@@ -106,7 +110,7 @@ impl SimulatedCluster {
         })
     }
 
-    /// A default layout with small components, so that short files have several objects.
+    /// Sets a default layout with small components, so that short files have several objects.
     pub async fn set_small_layout(&self, client: &Client) {
         let targets: usize = self.osses.iter().map(|oss| oss.targets.len()).sum();
         let component = |to, count| DefaultComponent {
@@ -128,7 +132,7 @@ impl SimulatedCluster {
         ruled.await.expect("no fault is injected yet");
     }
 
-    /// Spawns a task that ends by itself: it belongs to no host and survives the end of each.
+    /// Spawns a task that belongs to no host, so that the end of a host does not end it.
     pub fn spawn(
         &self,
         name: &'static str,
@@ -137,7 +141,7 @@ impl SimulatedCluster {
         self.platform.platform().tasks.spawn(name, work)
     }
 
-    /// Closes a file of another session in the background: it may be stale already.
+    /// Closes a file of a former session in the background, because the call may wait.
     pub fn close_in_background(
         &self,
         host_number: usize,
@@ -147,7 +151,7 @@ impl SimulatedCluster {
         let (client, instance_number, id) = (instance.client.clone(), instance.number, file.id());
         let client_host = self.client_hosts[host_number].clone();
         self.spawn("close a stale file", async move {
-            let _ = client_host.run(instance_number, client.release(id)).await; // it may be stale already
+            let _ = client_host.run(instance_number, client.release(id)).await; // the file may be stale
         });
     }
 
@@ -161,14 +165,14 @@ impl SimulatedCluster {
         millis(&self.platform.clock)
     }
 
-    /// Rises with each use: the event with the lower number came first.
+    /// Returns the next event number.
     pub fn event_number(&self) -> u64 {
         let event_number = self.event_number.fetch_add(1, SeqCst);
         self.last_events.lock().insert(self.millis(), event_number);
         event_number
     }
 
-    /// Events with a lower number came before this millisecond.
+    /// The first event number of this millisecond: all earlier events have lower numbers.
     fn first_event_of(&self, millis: u64) -> u64 {
         let last_events = self.last_events.lock();
         let before = last_events.range(..millis).next_back();
@@ -189,7 +193,7 @@ impl SimulatedCluster {
     }
 
     /// # Panics
-    /// When it was given out before: no inode number is reused, whatever a crash undid.
+    /// When the number was used before: inode numbers are never reused, even after a crash that undid the create.
     pub fn note_new_inode(&self, ino: InodeId) {
         assert!(
             self.inode_numbers.lock().insert(ino),
@@ -197,8 +201,8 @@ impl SimulatedCluster {
         );
     }
 
-    /// Whether a fault excuses that a call of this client failed, which began at `since` in a session; `late` if it
-    /// may report an earlier failure (fsync).
+    /// Whether a fault excuses the failure of a call of this client, which began at `since` in a session. `late`: the call may
+    /// report an earlier failure, as fsync does.
     pub fn is_excused(
         &self,
         failure: &Failure,
@@ -208,7 +212,7 @@ impl SimulatedCluster {
     ) -> bool {
         let call = FailedCall {
             client,
-            ended: self.monitor.ended(session),
+            ended: self.monitor.session_end(session),
             since,
             now: self.millis(),
             late,
@@ -216,7 +220,7 @@ impl SimulatedCluster {
         self.fault_record.is_excused(failure, call)
     }
 
-    /// The metadata server loses power now. `undoes`: not all clients can replay its answered changes.
+    /// The metadata server loses power now. `undoes`: not all clients can replay their answered changes.
     pub fn lose_names(&self, undoes: bool) {
         let now = self.event_number();
         self.call_history.lock().lose_names();
@@ -232,14 +236,17 @@ impl SimulatedCluster {
         shared_state.lose_names(now, synced, undoes);
     }
 
-    /// Checks that each ended session has a cause, and that no object server did anything that it must not.
+    /// Checks that a fault explains the end of each session, and that no object server accepted a request that it must refuse.
     ///
     /// # Panics
     /// Otherwise.
     pub fn check_access(&self) {
-        let broken = self.monitor.broken();
-        assert!(broken.is_empty(), "object servers: {broken:#?}");
-        for (session, asked, when) in self.monitor.all_ended() {
+        let broken = self.monitor.broken_promises();
+        assert!(
+            broken.is_empty(),
+            "requests that object servers must not accept: {broken:#?}"
+        );
+        for (session, asked, when) in self.monitor.all_session_ends() {
             let host = asked
                 .split(' ')
                 .next()
@@ -248,7 +255,7 @@ impl SimulatedCluster {
             assert!(
                 self.fault_record
                     .may_have_ended(client.unwrap_or(usize::MAX), when),
-                "session {session} had ended at {when} ms, as was told to {asked}, and nothing ended it"
+                "no fault explains that session {session} had ended at {when} ms (reply to {asked})"
             );
         }
     }

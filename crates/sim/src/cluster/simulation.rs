@@ -1,4 +1,4 @@
-//! The run of a seed: programs work while hosts, disks and connections fail; then all faults end and the cluster
+//! The simulation of one seed: programs work while hosts, disks and connections fail; then all faults end and the cluster
 //! becomes idle.
 
 use super::call_arguments::{caller, create_mode, no_flags, read_write};
@@ -19,17 +19,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// How long faults last, in milliseconds; with one kind of fault programs do twice as much in a second.
+/// Time with faults, in milliseconds. With a single kind of fault, faults come twice as often.
 const FAULT_TIME: u64 = 75_000;
 const FAULT_TIME_OF_ONE_KIND: u64 = 25_000;
 
-/// Long enough that sessions end, some of them twice.
+/// So long that sessions end, some clients' twice.
 const FAULT_TIME_OF_LONG_PARTITIONS: u64 = 60_000;
 
-/// Files that all programs write.
+/// Number of files that all programs write.
 const SHARED: usize = 2;
 
-/// Without faults the cluster becomes idle within this time.
+/// Without faults the cluster is idle after this time.
 const IDLE_AFTER: Duration = Duration::from_secs(400);
 
 /// # Panics
@@ -39,11 +39,11 @@ pub fn run(seed: u64, verbose: bool) -> SeedRun {
         let cluster = SimulatedCluster::start(seed, EventLog::new(verbose)).await;
         let (_, client) = cluster.client_hosts[0].wait_for_client().await;
         let random = FakeRandom::new(seed ^ 0xc1_5eed);
-        let mut programs = begin(&cluster, &client, &random).await;
+        let mut programs = start_programs(&cluster, &client, &random).await;
         programs.extend(faults::start(&cluster, &random));
         let (one, random) = (cluster.clone(), random.fork());
         let attacker = cluster.attacker.clone();
-        programs.push(cluster.spawn("intruder", async move {
+        programs.push(cluster.spawn("attacker", async move {
             attacker::work(one, attacker, random).await;
         }));
         let fault_time = match cluster.fault_record.plan().only() {
@@ -80,7 +80,7 @@ pub fn run(seed: u64, verbose: bool) -> SeedRun {
 }
 
 /// Creates directories and files and makes them durable; then starts a program of each kind on each host.
-async fn begin(
+async fn start_programs(
     cluster: &Arc<SimulatedCluster>,
     client: &Arc<Client>,
     random: &FakeRandom,
@@ -102,22 +102,25 @@ async fn begin(
     let (value, records) = (cluster.value(), 2 * RECORDS_OF_BLOCK);
     let log = create(client, "log", repeated_value(value, 2)).await;
     client.sync_all().await.expect("no fault is injected yet");
-    *cluster.shared_state.lock() = SharedState::begin(dir, &files, (log, value, records));
+    *cluster.shared_state.lock() = SharedState::new(dir, &files, (log, value, records));
     let published: Vec<_> = private_programs
         .iter()
         .map(PrivateDirProgram::published)
         .collect();
     let mut tasks = Vec::new();
     for mut program in private_programs {
-        tasks.push(cluster.spawn("own", async move { program.work().await }));
+        tasks.push(cluster.spawn("private directory", async move { program.work().await }));
     }
     for number in 0..cluster.client_hosts.len() {
         let mut others = published.clone();
         others.remove(number);
         let mut shared_program = SharedDirProgram::new(cluster, number, random.fork(), others);
-        tasks.push(cluster.spawn("shared", async move { shared_program.work().await }));
+        tasks.push(cluster.spawn(
+            "shared directory",
+            async move { shared_program.work().await },
+        ));
         let mut judge = HistoryProgram::new(cluster, number, random.fork());
-        tasks.push(cluster.spawn("judged", async move { judge.work().await }));
+        tasks.push(cluster.spawn("call history", async move { judge.work().await }));
     }
     tasks
 }
@@ -162,25 +165,25 @@ async fn create(client: &Arc<Client>, text: &str, bytes: Vec<u8>) -> InodeId {
     file.ino()
 }
 
-/// After the last fault: waits until removed files have returned their space, and stops the clients in order.
+/// Runs after the last fault: stops the clients in order, and waits until the objects of removed files are purged.
 async fn wait_until_idle(cluster: &Arc<SimulatedCluster>) {
     faults::end_all_faults(cluster);
-    let begun = cluster.millis();
-    let late = || cluster.millis() - begun > IDLE_AFTER.as_millis() as u64;
+    let idle_since = cluster.millis();
+    let late = || cluster.millis() - idle_since > IDLE_AFTER.as_millis() as u64;
     for (number, client_host) in cluster.client_hosts.iter().enumerate() {
         let (instance_number, client) = client_host.wait_for_client().await;
         let stopped = client_host.run(instance_number, client.stop()).await;
         cluster.record(format_args!("c{number} stops: {stopped:?}"));
-        assert!(!late(), "c{number} does not come to its end");
+        assert!(!late(), "c{number} does not stop");
     }
-    let mds = cluster.metadata.mds().expect("it serves");
+    let mds = cluster.metadata.mds().expect("the metadata server runs");
     loop {
         let status = mds.status().await;
         if status.purging == Some(0) && status.sweep.left == 0 {
             break;
         }
-        assert!(!late(), "{:?} files are never purged", status.purging);
+        assert!(!late(), "{:?} files are not purged", status.purging);
         cluster.sleep(Duration::from_millis(500)).await;
     }
-    mds.stop().await.expect("nothing is faulty");
+    mds.stop().await.expect("no fault is injected");
 }

@@ -7,7 +7,7 @@ use crate::cluster::simulated_cluster::SimulatedCluster;
 use gupfs_platform::fake::FakeRandom;
 use std::sync::Arc;
 
-/// Starts the client; it counts as dead until it has a session.
+/// Starts the client; it counts as absent until it has a session.
 pub(super) fn start_client(cluster: &Arc<SimulatedCluster>, client_host: &Arc<ClientHost>) {
     client_host.start();
     let (cluster_of_task, client_host) = (cluster.clone(), client_host.clone());

@@ -8,19 +8,18 @@ use gupfs_platform::fake::{CallKind, FakeRandom};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest time that the start of a server takes when nothing blocks it, in milliseconds.
+/// Longest time that the start of a server takes if no fault delays it, in milliseconds.
 const START_TIME_MAX: u64 = 5_000;
 
-/// Longest wait until all clients live and reach the metadata server, before the metadata server loses power, in
-/// milliseconds.
+/// Longest wait, before a power loss of the metadata server, until all clients live and reach it, in milliseconds.
 const WAIT_FOR_CLIENTS: u64 = 20_000;
 
-/// Time without client faults after the start of the metadata server, in milliseconds: by then every client that can
-/// reconnect has.
+/// Time without client faults after a start of the metadata server, in milliseconds. Within it every client that can reconnect
+/// has done so.
 const RECOVERY_TIME: u64 = 40_000;
 
 pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
-    // In half of the seeds this server never loses power: there the checks of promises about kills allow no exception.
+    // In half of the seeds this server never loses power. There the checks of promises about kills need no exception.
     let cuts_power = random.one_in(2);
     loop {
         pause(&cluster, &random, 16_000).await;
@@ -63,9 +62,8 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
     }
 }
 
-/// Runs before a power loss of the metadata server: in most cases it waits until all clients live and reach the
-/// server, and they do so until `wait_for_recovery`, so that every change the server answered must be there afterwards. Returns
-/// false if not.
+/// Called before a power loss of the metadata server. In most cases it waits until all clients live and reach the server, and
+/// keeps that so until `wait_for_recovery`; then every answered change must survive. Returns false if a client may be absent.
 async fn wait_for_clients(cluster: &SimulatedCluster, random: &FakeRandom) -> bool {
     if cluster.fault_record.plan().only().is_none() && random.one_in(4) {
         return false;
@@ -77,7 +75,7 @@ async fn wait_for_clients(cluster: &SimulatedCluster, random: &FakeRandom) -> bo
         }
         cluster.sleep(Duration::from_millis(50)).await;
     }
-    // By now the last changes of dead clients are on the disk.
+    // After this time the last changes of dead clients are on the disk.
     cluster.sleep(Duration::from_millis(SYNCED_AFTER)).await;
     true
 }
@@ -94,12 +92,13 @@ async fn wait_for_recovery(cluster: &SimulatedCluster) {
             break;
         }
     }
-    // By now the server has applied the replayed requests and answered them.
+    // After this time the server has applied the replayed requests and answered them.
     cluster.sleep(Duration::from_secs(1)).await;
     cluster.fault_record.release_clients();
 }
 
-/// `power_loss`: None for a kill; for a power loss, whether all clients live and reach the server throughout.
+/// Ends the server and starts it again. `power_loss`: None for a kill; for a power loss, whether all clients live and reach the
+/// server throughout.
 async fn restart(cluster: &SimulatedCluster, random: &FakeRandom, power_loss: Option<bool>) {
     let undoes = power_loss == Some(false);
     let mut power_loss = power_loss.is_some();
@@ -124,19 +123,19 @@ async fn restart(cluster: &SimulatedCluster, random: &FakeRandom, power_loss: Op
         });
         cluster.metadata.end(power_loss).await;
         cluster.sleep(millis(random, 4_000)).await;
-        let dies = random.one_in(6);
-        if dies {
+        let crashes = random.one_in(6);
+        if crashes {
             (cluster.metadata.store.disk).die_at(CallKind::Any, 1 + random.below(120));
         }
-        let begun = cluster.millis();
+        let started_at = cluster.millis();
         let started = cluster.metadata.start().await;
-        let found = cluster.metadata.mds().map(|mds| mds.recovery().clone());
+        let recovery = cluster.metadata.mds().map(|mds| mds.recovery().clone());
         cluster.record(format_args!(
-            "the metadata server starts: {started:?} {found:?}"
+            "the metadata server starts: {started:?} {recovery:?}"
         ));
-        if !dies {
+        if !crashes {
             started.expect("the metadata server starts when its disk works");
-            let took = cluster.millis() - begun;
+            let took = cluster.millis() - started_at;
             assert!(
                 took < START_TIME_MAX,
                 "the metadata server took {took} ms to start"

@@ -17,7 +17,7 @@ use gupfs_platform::fake::{CallKind, FakeDisk, FakeRandom};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval at which the fault task checks a disk that is about to die.
+/// Interval of the checks whether a disk has died.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Starts every kind of fault of the seed's plan, each in a task of its own, until the simulation ends.
@@ -25,8 +25,8 @@ pub fn start(cluster: &Arc<SimulatedCluster>, random: &FakeRandom) -> Vec<Task<(
     let plan = cluster.fault_record.plan();
     cluster.record(format_args!("{plan:?}"));
     let mut tasks = Vec::new();
-    // Every kind forks the random source, also one that the plan does not have: so a kind has the same random numbers in all
-    // plans of a seed.
+    // Every kind of fault forks the random source, also a kind that the plan lacks, so that the forks of the others do not
+    // depend on the plan.
     let (faulty, task_random) = (cluster.clone(), random.fork());
     if plan.has_metadata_faults() {
         tasks.push(cluster.spawn("metadata faults", async move {
@@ -54,11 +54,13 @@ pub fn start(cluster: &Arc<SimulatedCluster>, random: &FakeRandom) -> Vec<Task<(
     tasks
 }
 
-/// Frees disk space and heals all partitions: from here on nothing fails.
+/// Frees disk space and heals all partitions. No fault is injected afterwards.
 pub fn end_all_faults(cluster: &SimulatedCluster) {
     cluster.net.heal_all();
     for (client, _) in cluster.client_hosts.iter().enumerate() {
-        cluster.fault_record.reconnected(client, cluster.millis());
+        cluster
+            .fault_record
+            .client_reconnected(client, cluster.millis());
     }
     let targets = cluster.osses.iter().flat_map(|oss| &oss.targets);
     targets.for_each(|target| target.store.restore_capacity());
@@ -90,7 +92,7 @@ async fn pause(cluster: &SimulatedCluster, random: &FakeRandom, most: u64) {
     cluster.sleep(millis(random, most)).await;
 }
 
-/// Crashes the process at a random call of one of its disks, so also in the middle of an operation.
+/// Crashes the process at a random call of one of its disks, often in the middle of an operation.
 async fn crash(cluster: &SimulatedCluster, stores: &[&Store], random: &FakeRandom) {
     let store = stores[random.below(stores.len() as u64) as usize];
     let kind = match random.below(4) {
@@ -102,15 +104,15 @@ async fn crash(cluster: &SimulatedCluster, stores: &[&Store], random: &FakeRando
     wait_until(cluster, 2_000, || store.disk.is_dead()).await;
 }
 
-async fn wait_until(cluster: &SimulatedCluster, most: u64, there: impl Fn() -> bool) {
+async fn wait_until(cluster: &SimulatedCluster, most: u64, condition: impl Fn() -> bool) {
     let until = cluster.millis() + most;
-    while !there() && cluster.millis() < until {
+    while !condition() && cluster.millis() < until {
         cluster.sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Lets one of the next `most` syncs of a disk fail, and gives the server a second to notice it. The disk's fault goes on until
-/// the caller ends it.
+/// Lets one of the next `most` syncs of a disk fail, and gives the server up to a second to notice. The caller ends the disk's
+/// fault.
 async fn fail_sync(
     cluster: &SimulatedCluster,
     random: &FakeRandom,

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A network partition of at most this many milliseconds ends no session, whatever other faults occur during it.
 const SHORT_PARTITION: u64 = 6_000;
 
-/// Within this time a client learns whether its session lives, and has a new session if it does not.
+/// Within this time a client learns whether its session has ended, and has a new one if so.
 const RECONNECTS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A network partition of this length ends a session.
@@ -87,7 +87,9 @@ async fn partition(
         _ => cluster.net.partition_one_way(other, one),
     }
     if let Some(client) = isolated {
-        cluster.fault_record.isolated(client, cluster.millis());
+        cluster
+            .fault_record
+            .client_isolated(client, cluster.millis());
     }
     // The client receives nothing from any server, but its requests still reach the object servers: they arrive after its session
     // has ended.
@@ -103,7 +105,9 @@ async fn partition(
     }
     cluster.net.heal(one, other);
     if let Some(client) = isolated {
-        cluster.fault_record.reconnected(client, cluster.millis());
+        cluster
+            .fault_record
+            .client_reconnected(client, cluster.millis());
         let healed = cluster.clone();
         cluster.spawn("a client reconnects", async move {
             healed.sleep(RECONNECTS_WITHIN).await;

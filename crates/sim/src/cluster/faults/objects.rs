@@ -56,8 +56,8 @@ fn stores(oss: &ObjectHost) -> Vec<&Store> {
     oss.targets.iter().map(|target| &target.store).collect()
 }
 
-/// In half of the cases a client that shares the power supply fails, too: the unsynced bytes that it kept for its write leases
-/// are lost with it.
+/// The servers' host loses power. In half of the cases a client's host loses power with it, so that the unsynced bytes which
+/// the client kept for its write leases are lost, too.
 async fn lose_power(
     cluster: &Arc<SimulatedCluster>,
     number: usize,

@@ -11,8 +11,7 @@ use gupfs_verify::history::{Answer, Call, Flavour, tag};
 use gupfs_verify::subject::Range;
 use std::sync::Arc;
 
-/// Offsets where calls begin and end: the limits of inline data, blocks, stripe units and objects, and their
-/// neighbours.
+/// Offsets where calls begin and end: the limits of inline data, blocks, stripe units and objects, and offsets near them.
 const BOUNDARIES: [u64; 14] = [
     0,
     24,
@@ -33,13 +32,13 @@ const BOUNDARIES: [u64; 14] = [
 /// The most that one call reads or writes.
 const CALL_LENGTH_MAX: u64 = 80 << 10;
 
-/// The lock flavour: the locks belong to one descriptor, as long as it is open.
+/// The checker's flavour of calls through one descriptor.
 const FLAVOUR: Flavour = Flavour::Session;
 
 impl HistoryProgram {
     pub(super) async fn act(&mut self, instance: ClientInstance<'_>, files: Files) {
         let call = self.next();
-        let Some(file) = self.opened(instance, files).await else {
+        let Some(file) = self.open_once(instance, files).await else {
             return;
         };
         let (worker, since) = (self.host_number as u16, self.cluster.millis());
@@ -52,23 +51,23 @@ impl HistoryProgram {
         let Some((call_record, call)) = call_record else {
             return;
         };
-        let answer = self.one(instance, files, &file, call).await;
+        let reply = self.call_once(instance, files, &file, call).await;
         self.cluster.call_history.lock().end_call();
         let end = self.cluster.event_number();
-        match answer {
-            Ok(answer) => {
+        match reply {
+            Ok(reply) => {
                 self.cluster
-                    .record(format_args!("c{worker} judged {}", call.name()));
-                // If a power loss came during the call, its effect may be undone.
-                if self.are_there(files) {
+                    .record(format_args!("c{worker} call history: {}", call.name()));
+                // A power loss during the call may have undone its effect, so the reply counts only if the files are intact.
+                if self.files_are_intact(files) {
                     self.cluster
                         .call_history
                         .lock()
-                        .record_reply(&call_record, answer, end);
+                        .record_reply(&call_record, reply, end);
                 }
             }
-            // A power loss took the files; the next history has others.
-            Err(_) if !self.are_there(files) => {}
+            // A power loss undid the files; the next history has new ones.
+            Err(_) if !self.files_are_intact(files) => {}
             Err(failure) => {
                 if matches!(failure, Failure::Refused(FsError::Stale)) {
                     self.close_open_file(instance);
@@ -84,7 +83,7 @@ impl HistoryProgram {
         match self.random.below(20) {
             0..7 => Call::Write {
                 range,
-                tag: 0, // set once the record has a number
+                tag: 0, // set when the record gets its number
                 flavour: FLAVOUR,
             },
             7..12 => Call::Read {
@@ -111,15 +110,15 @@ impl HistoryProgram {
 
     fn range(&self) -> Range {
         loop {
-            let (one, other) = (self.boundary(), self.boundary());
-            let (from, to) = (one.min(other), one.max(other));
+            let (call_once, other) = (self.boundary(), self.boundary());
+            let (from, to) = (call_once.min(other), call_once.max(other));
             if from < to && to - from <= CALL_LENGTH_MAX {
                 return Range { from, to };
             }
         }
     }
 
-    async fn opened(
+    async fn open_once(
         &mut self,
         instance: ClientInstance<'_>,
         files: Files,
@@ -138,8 +137,8 @@ impl HistoryProgram {
                 self.open = Some(opened.file.clone());
                 Some(opened.file)
             }
-            // A power loss took the file.
-            Err(_) if !self.are_there(files) => None,
+            // A power loss undid the file.
+            Err(_) if !self.files_are_intact(files) => None,
             Err(failure) => {
                 self.require_excuse("open", &failure, since);
                 None
@@ -147,7 +146,7 @@ impl HistoryProgram {
         }
     }
 
-    async fn one(
+    async fn call_once(
         &self,
         instance: ClientInstance<'_>,
         files: Files,

@@ -1,12 +1,14 @@
-//! # judged: two files that all programs change concurrently, and a history of their calls
+//! # history_program: programs whose calls on two shared files form a history that is checked
 //!
-//! Owns   the programs that make the calls; when a history ends (`history` has the requests and replies).
+//! Owns   the programs that make the calls; when a history ends (`call_history` has the requests and replies).
 //! Never  decides the result of a call: the checker of `gupfs verify` says whether the history is possible.
 //! Enter  at `HistoryProgram::work` (a program).
 //!
-//! A power loss may undo unsynced changes, and the checker does not know of power losses: each ends the history, and the next has
-//! new files. A power loss of the metadata server while all clients live undoes no answered change: it ends the history only if
-//! clients may be absent, or a client has seen an unanswered change.
+//! A power loss may undo unsynced changes, and the checker does not know of power losses. So a power loss ends the history, and
+//! the next
+//! history has new files. A power loss of the metadata server while all clients live undoes no answered change; it ends the
+//! history only
+//! if a client may be absent, or a client has seen a change without a reply.
 
 mod act;
 
@@ -26,7 +28,7 @@ use std::time::Duration;
 /// Longest pause between two calls, in microseconds.
 const PAUSE_MAX: u64 = 400_000;
 
-/// A program.
+/// A program that calls operations on the two files.
 pub struct HistoryProgram {
     cluster: Arc<SimulatedCluster>,
     host_number: usize,
@@ -69,7 +71,7 @@ impl HistoryProgram {
             self.notice_new_session(instance);
             let files = self.cluster.call_history.lock().files;
             match files {
-                Some(files) if self.are_there(files) => {
+                Some(files) if self.files_are_intact(files) => {
                     self.act(instance, files).await;
                 }
                 _ => self.begin(instance).await,
@@ -79,19 +81,19 @@ impl HistoryProgram {
             let (instance_number, client) = client_host.wait_for_client().await;
             let _ = client_host
                 .run(instance_number, client.release(file.id()))
-                .await; // it may be stale
+                .await; // the file may be stale
         }
     }
 
-    /// Whether no power loss may have taken the files.
-    fn are_there(&self, files: Files) -> bool {
+    /// Whether no power loss can have undone the files.
+    fn files_are_intact(&self, files: Files) -> bool {
         self.cluster
             .fault_record
             .power_losses()
             .undo_nothing_since(files.power_losses)
     }
 
-    /// Notices a new instance or session of the client: files opened in an earlier one are stale.
+    /// Notices a new instance or session of the client. Files opened in an earlier one are stale.
     fn notice_new_session(&mut self, instance: ClientInstance<'_>) {
         let session = instance.client.session();
         if instance.number == self.instance_number && session == self.session {
@@ -104,7 +106,7 @@ impl HistoryProgram {
         (self.instance_number, self.session) = (instance.number, session);
     }
 
-    /// Closes the open files, in the background.
+    /// Closes the open file in the background.
     fn close_open_file(&mut self, instance: ClientInstance<'_>) {
         if let Some(file) = self.open.take() {
             self.cluster
@@ -119,19 +121,19 @@ impl HistoryProgram {
         let power_losses = cluster.fault_record.power_losses();
         {
             let mut history = cluster.call_history.lock();
-            if history.making {
+            if history.is_creating {
                 return;
             }
             history.check(cluster.client_hosts.len(), &cluster.monitor);
-            history.making = true;
+            history.is_creating = true;
             history.files = None;
         }
         let since = cluster.millis();
         let made = self.make_files(instance, power_losses).await;
         let mut history = cluster.call_history.lock();
-        history.making = false;
+        history.is_creating = false;
         match made {
-            // A power loss may have taken them already.
+            // A power loss may have undone the files.
             _ if !cluster
                 .fault_record
                 .power_losses()
@@ -139,7 +141,7 @@ impl HistoryProgram {
             Ok(files) => history.files = Some(files),
             Err(failure) => {
                 drop(history);
-                self.require_excuse("beginning of a history", &failure, since);
+                self.require_excuse("creation of the files", &failure, since);
             }
         }
     }
@@ -204,10 +206,11 @@ impl HistoryProgram {
     /// When no fault excuses the failure.
     fn require_excuse(&self, what: &str, failure: &Failure, since: u64) {
         let client_host = self.host_number;
-        self.cluster
-            .record(format_args!("c{client_host} judged {what}: {failure:?}"));
-        let who = (client_host, self.session);
-        let excused = self.cluster.is_excused(failure, who, since, false);
+        self.cluster.record(format_args!(
+            "c{client_host} call history: {what}: {failure:?}"
+        ));
+        let session = (client_host, self.session);
+        let excused = self.cluster.is_excused(failure, session, since, false);
         assert!(
             excused,
             "c{client_host} {what}: {failure:?}, which no fault explains"

@@ -1,4 +1,4 @@
-//! The choice of the next call, and what all calls have in common.
+//! The choice of the next call, and the parts that all calls share.
 
 use super::name_states::Entry;
 use super::{ClientInstance, NameInDir, PrivateDirProgram};
@@ -71,7 +71,7 @@ impl PrivateDirProgram {
         !self.names.now().keys().any(|(of, _)| *of == dir)
     }
 
-    /// A file without a name lives as long as it is open.
+    /// Forgets a file without a name, unless it is open.
     pub(super) fn drop_if_removed(&mut self, ino: InodeId) {
         let has_name = self.names.now().values().any(|entry| entry.ino == ino);
         if !has_name && !self.open.contains_key(&ino) {
@@ -120,7 +120,7 @@ impl PrivateDirProgram {
         }
     }
 
-    /// Requires an excuse for the failure, and schedules a look at what is there now.
+    /// Requires that a fault excuses the failure, and schedules a recheck.
     pub(super) fn note_failure(&mut self, what: &str, failure: &Failure, since: u64, late: bool) {
         self.record(format_args!("{what}: {failure:?}"));
         self.require_excuse(what, failure, since, late);

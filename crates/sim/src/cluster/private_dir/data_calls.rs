@@ -113,7 +113,7 @@ impl PrivateDirProgram {
                 }
                 match self.lost_nothing_since(power_losses) {
                     true => return Some(reply),
-                    // The reply came in time for the power loss, or after it: both are possible.
+                    // A power loss came during the call, and may have undone the change.
                     false => self.must_recheck = true,
                 }
             }

@@ -1,6 +1,8 @@
-//! # own: a program with a directory that it alone changes
+//! # private_dir: a program with a directory that only it changes
 //!
-//! Owns   the exact expected state after each of its calls; what a crash may undo; what other programs may see of it.
+//! Owns   the exact expected state after each of its calls; the states that a crash may leave; the state that other programs
+//! may
+//!        see.
 //! Never  accepts an error that no fault excuses.
 //! Enter  at `PrivateDirProgram::work`; other programs compare with `PublishedState`.
 
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use timed_states::TimedStates;
 
-/// The longest file: short, so that many can be compared.
+/// Files stay short, so that a recheck reads many of them.
 const FILE_SIZE_MAX: u64 = 400_000;
 
 /// Directory, and number of the name in it.
@@ -37,21 +39,20 @@ type NameInDir = (InodeId, u8);
 /// Longest pause between two calls, in microseconds.
 const PAUSE_MAX: u64 = 500_000;
 
-/// What other programs may see of a program's directory.
+/// The state of a program's directory, for comparisons by other programs.
 pub struct PublishedState {
     pub dir: InodeId,
     pub names: TimedStates<NameTree>,
     pub bytes: BTreeMap<InodeId, TimedStates<Arc<Vec<u8>>>>,
-    /// Files that another program synced, with the bytes that they had during the sync: not yet noticed by the owning
-    /// program.
+    /// Files that another program synced, with their bytes during the sync. The owning program takes them from here.
     pub synced: Vec<(InodeId, Arc<Vec<u8>>)>,
-    /// A change has no reply, or may be lost: no other program can judge.
+    /// A change has no reply or may be lost, so other programs cannot compare.
     pub is_uncertain: bool,
-    /// Rises with each look of the owning program.
+    /// Number of rechecks of the owning program.
     pub rechecks: u64,
-    /// Its client's session, at the last look.
+    /// The session of its client at the last recheck.
     pub session: SessionId,
-    /// Power losses that it has judged.
+    /// The power losses before the last recheck.
     pub power_losses: PowerLosses,
 }
 
@@ -63,17 +64,18 @@ pub struct PrivateDirProgram {
     names: NameStates,
     contents: BTreeMap<InodeId, FileContent>,
     open: BTreeMap<InodeId, Arc<OpenFile>>,
-    /// The instance of the client, and its session, in which the files were opened.
+    /// The client instance and session in which the files were opened.
     instance_number: u64,
     session: SessionId,
-    /// Power losses that it has judged.
+    /// The power losses before the last recheck.
     power_losses: PowerLosses,
     must_recheck: bool,
-    /// The client has another instance or session than at the last look: nothing replays its unsynced changes.
+    /// The client has another instance or session than at the last recheck: it does not replay the unsynced changes of the
+    /// former one.
     has_new_session: bool,
-    /// Files that another program synced since this one last did: its client does not know of it.
+    /// Files that another program synced since this one last did; the client of this program does not know of those syncs.
     synced_by_others: BTreeSet<InodeId>,
-    /// Since the last look the write leases have left this session, and an object server has lost power at some time.
+    /// Since the last recheck this session has lost its write leases, and an object server has lost power at some time.
     lost_leases: bool,
     published: Arc<Mutex<PublishedState>>,
 }
@@ -118,7 +120,7 @@ impl PrivateDirProgram {
         self.published.clone()
     }
 
-    /// Runs until the simulation ends; then looks a last time.
+    /// Runs until the simulation ends; then does a last recheck.
     ///
     /// # Panics
     /// When a promise is broken.
@@ -157,8 +159,8 @@ impl PrivateDirProgram {
         self.close_all().await;
     }
 
-    /// Files opened in an earlier instance or session are stale; after a power loss the program must look at
-    /// everything.
+    /// Notices a new client instance or session, in which the files opened before are stale, and power losses. After either,
+    /// the program must recheck.
     fn notice_new_session(&mut self, instance: &ClientInstance<'_>) {
         let power_losses = self.cluster.fault_record.power_losses();
         if instance.number != self.instance_number || instance.client.session() != self.session {
@@ -189,14 +191,16 @@ impl PrivateDirProgram {
         }
     }
 
-    /// Bytes that other programs synced are durable, whichever program wrote them.
+    /// Notices that other programs synced its files: their bytes are durable.
     fn notice_syncs(&mut self) {
         let synced = std::mem::take(&mut self.published.lock().synced);
         for (ino, bytes) in synced {
             if let Some(known) = self.contents.get_mut(&ino)
                 && known.bytes() == bytes.as_slice()
             {
-                self.cluster.monitor.count("sync of another's bytes");
+                self.cluster
+                    .monitor
+                    .count("fsync of another program's bytes");
                 known.synced_if_answered();
                 self.synced_by_others.insert(ino);
             }
@@ -213,7 +217,7 @@ impl PrivateDirProgram {
         }
     }
 
-    /// One call of the client, unless the client dies before.
+    /// Returns the result of a call, unless the client's process ends before.
     async fn call<T>(
         &self,
         instance: &ClientInstance<'_>,
@@ -227,8 +231,8 @@ impl PrivateDirProgram {
     /// # Panics
     /// When no fault excuses the failure.
     fn require_excuse(&self, what: &str, failure: &Failure, since: u64, late: bool) {
-        let who = (self.host_number, self.session);
-        let excused = self.cluster.is_excused(failure, who, since, late);
+        let session = (self.host_number, self.session);
+        let excused = self.cluster.is_excused(failure, session, since, late);
         assert!(
             excused,
             "c{} {what}: {failure:?}, which no fault explains",
@@ -236,17 +240,17 @@ impl PrivateDirProgram {
         );
     }
 
-    /// No power loss since can have taken anything that this program was answered: no object server's; the metadata server's
-    /// take nothing while the client lives, and its session.
+    /// Whether no power loss since can have undone a change with a reply: none of an object server, and none of the metadata
+    /// server unless the session has ended. (In a live session the client replays its changes.)
     fn lost_nothing_since(&self, power_losses: PowerLosses) -> bool {
         let now = self.cluster.fault_record.power_losses();
         now.objects == power_losses.objects
             && (now.metadata == power_losses.metadata || self.session_lives())
     }
 
-    /// The session is not known to have ended.
+    /// Whether no reply has said that the session has ended.
     fn session_lives(&self) -> bool {
-        self.cluster.monitor.ended(self.session).is_none()
+        self.cluster.monitor.session_end(self.session).is_none()
     }
 
     fn fail_mismatch(&self, ino: InodeId, what: impl std::fmt::Display) -> ! {
@@ -254,7 +258,9 @@ impl PrivateDirProgram {
     }
 
     fn record(&self, what: impl std::fmt::Display) {
-        self.cluster
-            .record(format_args!("c{} own {what}", self.host_number));
+        self.cluster.record(format_args!(
+            "c{} private directory: {what}",
+            self.host_number
+        ));
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The expected result of a call that changes names.
 type Expected = Result<(), FsError>;
 
-/// Whether the failure depends only on the names: no fault explains it.
+/// Whether the failure depends only on the names: no fault excuses it.
 fn is_name_error(failure: &Failure) -> bool {
     let Failure::Refused(refusal) = failure else {
         return false;
@@ -48,7 +48,7 @@ impl PrivateDirProgram {
                 .await?;
             Ok(made.file)
         };
-        // The reply brings its inode number; no other program compares before.
+        // The program does not know the inode number before the reply. Other programs do not compare numbers.
         let what = format!("create {position:?}");
         let with_unknown_inode = after.clone();
         let Some(file) = self
@@ -97,7 +97,7 @@ impl PrivateDirProgram {
         (Ok(()), after)
     }
 
-    /// The newest state, with the number that the reply brought.
+    /// Replaces the newest state by one with the inode number from the reply.
     fn renew_names(&mut self, with_inode: NameTree) {
         self.names.replace_newest(with_inode.clone());
         let now = self.cluster.event_number();
@@ -229,7 +229,7 @@ impl PrivateDirProgram {
         }
     }
 
-    /// Makes the call, and compares its reply with the expected state. True if it was made.
+    /// Does a call that changes names and compares its result. Returns the result of a successful call.
     async fn call_on_names<T>(
         &mut self,
         instance: &ClientInstance<'_>,
@@ -264,7 +264,7 @@ impl PrivateDirProgram {
                 self.note_unanswered(expected, after);
             }
             reply => panic!(
-                "c{} {what}: {:?}, and it should be {expected:?}",
+                "c{} {what}: {:?}, expected {expected:?}",
                 self.host_number,
                 reply.map(drop)
             ),

@@ -1,9 +1,9 @@
-//! The names of one program: as they are, and every state of them that a power loss may leave.
+//! The names of one program: the current state, and every state that a power loss may leave.
 
 use gupfs_proto::InodeId;
 use std::collections::BTreeMap;
 
-/// An inode whose creation was not answered: the program does not know its number.
+/// Number of an inode whose create got no reply: the program does not know the real one.
 pub const UNKNOWN_INODE: InodeId = InodeId(u64::MAX);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,13 +12,13 @@ pub struct Entry {
     pub is_dir: bool,
 }
 
-/// (directory, name) of each.
+/// Entries by (directory, name).
 pub type NameTree = BTreeMap<(InodeId, u8), Entry>;
 
-/// In the order of the log, each with the millisecond of its answer; the last is the visible one.
+/// The states in the order of the log, each with the millisecond of its reply; the last is current.
 pub struct NameStates {
     states: Vec<(u64, NameTree)>,
-    /// The last change was not answered: it was made or not.
+    /// The last change got no reply: it was made or not.
     is_unanswered: bool,
 }
 
@@ -43,7 +43,7 @@ impl NameStates {
         self.is_unanswered = false;
     }
 
-    /// The newest state, with a number that was told.
+    /// Replaces the newest state by one with an inode number from a reply.
     pub fn replace_newest(&mut self, tree: NameTree) {
         if let Some(last) = self.states.last_mut() {
             last.1 = tree;
@@ -55,7 +55,7 @@ impl NameStates {
         self.is_unanswered = true;
     }
 
-    /// All that was answered survives a power loss.
+    /// All answered changes survive a power loss.
     pub fn synced(&mut self) {
         assert!(
             !self.is_unanswered,
@@ -64,15 +64,16 @@ impl NameStates {
         self.states.drain(..self.states.len() - 1);
     }
 
-    /// How many states a power loss may leave.
+    /// Number of states that a power loss may leave.
     pub fn depth(&self) -> usize {
         self.states.len()
     }
 
-    /// What is there now. It becomes the newest state. `undone`: a power loss may have undone what was answered since then.
+    /// Compares the names found. They become the newest state. `undone`: a power loss may have undone changes that were
+    /// answered at this time or later.
     ///
     /// # Errors
-    /// What keeps it from being any state that is possible.
+    /// The names found and the possible states, if none of them matches.
     pub fn match_found(&mut self, found: NameTree, undone: Option<u64>) -> Result<(), String> {
         let answered = self.states.len() - 1 - usize::from(self.is_unanswered);
         let oldest_possible = match undone {
@@ -87,11 +88,13 @@ impl NameStates {
         let possible = &self.states[oldest_possible..];
         let mut newest_first = possible.iter().rev();
         let Some(age) = newest_first.position(|(_, state)| matches(state, &found)) else {
-            return Err(format!("{found:?}\nis none of\n{possible:?}"));
+            return Err(format!(
+                "{found:?}\nis none of the possible states\n{possible:?}"
+            ));
         };
         let (at, _) = self.states[last - age];
         if undone.is_some() {
-            self.states.clear(); // what survived it is durable
+            self.states.clear(); // the state that survived is durable
         } else {
             self.states.truncate(last - age);
         }

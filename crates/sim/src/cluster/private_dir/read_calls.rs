@@ -106,7 +106,7 @@ impl PrivateDirProgram {
             (Err(failure), _) => {
                 self.note_failure(&format!("lookup {position:?}"), &failure, since, false)
             }
-            (Ok(_), None) => panic!("c{}: {position:?} is there", self.host_number),
+            (Ok(_), None) => panic!("c{}: {position:?} exists", self.host_number),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at everything after a fault that may have changed it: whatever was promised to stay must be there.
+//! Reads the whole directory after a fault that may have changed it, and checks that it is in a possible state.
 
 use super::name_states::{Entry, NameTree};
 use super::timed_states::TimedStates;
@@ -11,15 +11,15 @@ use gupfs_proto::{Attr, FileKind, InodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The names and bytes found.
-struct Found {
+/// The names, attributes and bytes found.
+struct FoundState {
     tree: NameTree,
     attrs: BTreeMap<InodeId, Attr>,
     bytes: BTreeMap<InodeId, Vec<u8>>,
 }
 
 impl PrivateDirProgram {
-    /// A failed look is repeated later.
+    /// A failed recheck is repeated later.
     pub(super) async fn recheck(&mut self, instance: &ClientInstance<'_>) {
         let (power_losses, since) = (
             self.cluster.fault_record.power_losses(),
@@ -35,9 +35,9 @@ impl PrivateDirProgram {
         if self.cluster.fault_record.power_losses() != power_losses
             || instance.client.session() != self.session
         {
-            return; // again
+            return; // the state may have changed meanwhile; the next recheck reads it again
         }
-        // While the client lives, and its session, a power loss of the metadata server undoes nothing.
+        // In a live session the client replays its changes, so a power loss of the metadata server undoes none.
         let power_loss_at = match self.has_new_session {
             true => self
                 .cluster
@@ -52,7 +52,7 @@ impl PrivateDirProgram {
         if power_losses.metadata != self.power_losses.metadata && !self.has_new_session {
             self.cluster
                 .monitor
-                .count("power loss of the metadata server that took nothing of a program");
+                .count("power loss of the metadata server that undid nothing of a program");
         }
         self.record(format_args!(
             "rechecks: names lost since {names_lost_since:?}, bytes may be lost: {bytes_may_be_lost}, {} names",
@@ -66,8 +66,8 @@ impl PrivateDirProgram {
         self.publish_all();
     }
 
-    /// `names_lost_since`: since when names may have been undone, in milliseconds.
-    fn check(&mut self, found: Found, names_lost_since: Option<u64>, bytes_may_be_lost: bool) {
+    /// `names_lost_since`: changes of names that were answered at this millisecond or later may be undone.
+    fn check(&mut self, found: FoundState, names_lost_since: Option<u64>, bytes_may_be_lost: bool) {
         if names_lost_since.is_some() && self.names.depth() > 1 {
             self.cluster.monitor.count("unsynced names at a power loss");
         }
@@ -93,10 +93,10 @@ impl PrivateDirProgram {
             if bytes_may_be_lost && known.is_unsynced() {
                 self.cluster.monitor.count("unsynced bytes at a power loss");
             }
-            // The lease holder reported the file's size, also where an object server's power loss had taken the end;
-            // now the objects decide.
-            let by_objects = self.lost_leases && known.is_unsynced();
-            let possible = match bytes_may_be_lost || by_objects {
+            // In the former session the lease holder reported the size, also of bytes that an object server had lost. Now the
+            // objects decide.
+            let objects_decide = self.lost_leases && known.is_unsynced();
+            let possible = match bytes_may_be_lost || objects_decide {
                 true => known.check_after_partial_power_loss(bytes),
                 false => known.check_after_kill(bytes),
             };
@@ -107,7 +107,7 @@ impl PrivateDirProgram {
                 );
             }
         }
-        // A file without a name is gone, unless it is certainly still open here.
+        // A file without a name is gone, unless it is certainly still open in this client.
         let open = &self.open;
         self.contents.retain(|ino, known| {
             let has_name = tree.values().any(|entry| entry.ino == *ino);
@@ -115,8 +115,8 @@ impl PrivateDirProgram {
         });
     }
 
-    async fn read_directory(&self, instance: &ClientInstance<'_>) -> Result<Found, Failure> {
-        let mut found = Found {
+    async fn read_directory(&self, instance: &ClientInstance<'_>) -> Result<FoundState, Failure> {
+        let mut found = FoundState {
             tree: NameTree::new(),
             attrs: BTreeMap::new(),
             bytes: BTreeMap::new(),
@@ -143,8 +143,8 @@ impl PrivateDirProgram {
                     false => {
                         let bytes = self.read_all(instance, ino).await?;
                         found.bytes.insert(ino, bytes);
-                        // Only now: a truncation that failed because an object server blocked it may be completed
-                        // while we look. A reader waits for it; a request for the size does not.
+                        // The attributes are read after the bytes: a truncate that an object server delayed may complete
+                        // meanwhile. A read waits for it; getattr does not.
                         let attr = self.call(instance, client.getattr(&caller, ino)).await?;
                         found.attrs.insert(ino, attr);
                     }
@@ -154,7 +154,7 @@ impl PrivateDirProgram {
         Ok(found)
     }
 
-    /// Reads the current content by inode number.
+    /// Reads a file by inode number.
     async fn read_all(
         &self,
         instance: &ClientInstance<'_>,

@@ -34,7 +34,7 @@ impl PrivateDirProgram {
         }
     }
 
-    /// Calls fsync before looking what a power loss took. True if it did so.
+    /// Calls fsync on an open file before the recheck after a fault. Returns false, so that the recheck follows.
     pub(super) async fn fsync_before_recheck(&mut self, instance: &ClientInstance<'_>) -> bool {
         let open: Vec<InodeId> = self.open.keys().copied().collect();
         if open.is_empty() || self.names.is_unanswered() {
@@ -48,12 +48,17 @@ impl PrivateDirProgram {
             .await
         {
             Ok(()) => {
-                self.record(format_args!("fsync {ino}, blindly"));
+                self.record(format_args!("fsync {ino} before the recheck"));
                 self.note_synced(ino, false);
             }
             Err(failure) => {
                 self.note_reported_loss(ino, &failure);
-                self.note_failure(&format!("fsync {ino} blindly"), &failure, since, true);
+                self.note_failure(
+                    &format!("fsync {ino} before the recheck"),
+                    &failure,
+                    since,
+                    true,
+                );
             }
         }
         self.must_recheck = true;
@@ -61,12 +66,12 @@ impl PrivateDirProgram {
     }
 
     /// # Panics
-    /// When nothing can be lost: all bytes were synced.
+    /// When no bytes can be lost because all were synced.
     fn note_reported_loss(&mut self, ino: InodeId, failure: &Failure) {
         if !is_loss(failure) {
             return;
         }
-        self.cluster.monitor.count("fsync that told of a loss");
+        self.cluster.monitor.count("fsync that reported a loss");
         if let Some(known) = self.contents.get_mut(&ino) {
             // The client does not know that another client synced its bytes, and reports that they may be lost.
             if self.synced_by_others.contains(&ino) && !known.is_unsynced() {
@@ -74,15 +79,16 @@ impl PrivateDirProgram {
             }
             assert!(
                 known.is_unsynced(),
-                "c{} hears of a loss in {ino}, where all was synced",
+                "c{} got a report of a loss in {ino}, but all its bytes were synced",
                 self.host_number
             );
-            // The client reports a loss once: the next fsync is about what there is then.
+            // The client reports a loss once; the next fsync concerns the bytes that are there then.
             known.mark_unanswered();
         }
     }
 
-    /// Its bytes and all names survive a power loss from now on; `without_power_loss`: no power loss came meanwhile.
+    /// The file's bytes and all names survive a power loss from now on. `without_power_loss`: no power loss came during the
+    /// call.
     fn note_synced(&mut self, ino: InodeId, without_power_loss: bool) {
         let now = self.cluster.fault_record.power_losses();
         self.synced_by_others.remove(&ino);

@@ -1,21 +1,21 @@
-//! What something was, from when until when: others who look meanwhile may see any state of their time, and no other.
+//! The states of an object with their times. A read may see any state of its time, and no other.
 
 use std::collections::VecDeque;
 
-/// So many states are remembered.
+/// Number of states that are remembered.
 const STATES_KEPT: usize = 24;
 
 pub struct TimedStates<T>(VecDeque<TimedState<T>>);
 
 struct TimedState<T> {
-    /// When the change began that made it, and when that was answered.
+    /// The events at which the change to this state was requested and answered.
     begun: u64,
     answered: Option<u64>,
     state: T,
 }
 
 impl<T> TimedStates<T> {
-    /// Since `now`, and nothing is known of before.
+    /// The state since event `now`; earlier states are unknown.
     pub fn since(now: u64, state: T) -> TimedStates<T> {
         let timed_state = TimedState {
             begun: now,
@@ -37,14 +37,14 @@ impl<T> TimedStates<T> {
         });
     }
 
-    /// It was answered.
+    /// The last change was answered.
     pub fn note_reply(&mut self, now: u64) {
         if let Some(timed_state) = self.0.back_mut() {
             timed_state.answered.get_or_insert(now);
         }
     }
 
-    /// The states that there were between these moments; None if that is not known any more.
+    /// The states between two events. None if they are not remembered.
     pub fn between(&self, from: u64, to: u64) -> Option<Vec<&T>> {
         if self.0.front()?.begun >= from {
             return None;

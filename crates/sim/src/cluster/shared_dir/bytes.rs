@@ -10,7 +10,7 @@ use gupfs_proto::meta::WritePosition;
 use gupfs_proto::{FsError, InodeId};
 use std::sync::Arc;
 
-/// The log grows no longer: it is read whole, and lies in one object.
+/// Longest log, in records: a read of the whole log is short, and the log stays in one object.
 const LOG_RECORDS_MAX: usize = 240;
 
 impl SharedDirProgram {
@@ -19,11 +19,11 @@ impl SharedDirProgram {
         self.random.below(files) as usize
     }
 
-    fn any_place(&self) -> u64 {
+    fn any_block(&self) -> u64 {
         WRITTEN_BLOCKS[self.random.below(WRITTEN_BLOCKS.len() as u64) as usize]
     }
 
-    async fn opened(
+    async fn open_once(
         &mut self,
         instance: ClientInstance<'_>,
         ino: InodeId,
@@ -46,9 +46,9 @@ impl SharedDirProgram {
     }
 
     pub(super) async fn write_block(&mut self, instance: ClientInstance<'_>) {
-        let (file, block_index) = (self.any_file(), self.any_place());
+        let (file, block_index) = (self.any_file(), self.any_block());
         let ino = self.shared_state().files[file].ino;
-        let Some(open) = self.opened(instance, ino).await else {
+        let Some(open) = self.open_once(instance, ino).await else {
             return;
         };
         let value = self.cluster.value();
@@ -71,10 +71,10 @@ impl SharedDirProgram {
             Ok(done) if done.written == BLOCK as u64 => {
                 assert!(
                     block.answered(now, change_id, |()| true),
-                    "a write fits always"
+                    "every state explains the reply of a write"
                 );
             }
-            // A part of it had room.
+            // The disk had space for a part of the write.
             Ok(_) | Err(Failure::Refused(FsError::NoSpace)) => {
                 block.unanswered(now, change_id);
                 block.lose_power(now);
@@ -91,7 +91,7 @@ impl SharedDirProgram {
     }
 
     pub(super) async fn read_block(&mut self, instance: ClientInstance<'_>) {
-        let (file, block_index) = (self.any_file(), self.any_place());
+        let (file, block_index) = (self.any_file(), self.any_block());
         self.read_one_block(instance, file, block_index).await;
     }
 
@@ -102,7 +102,7 @@ impl SharedDirProgram {
         block_index: u64,
     ) {
         let ino = self.shared_state().files[file].ino;
-        let Some(open) = self.opened(instance, ino).await else {
+        let Some(open) = self.open_once(instance, ino).await else {
             return;
         };
         let (since, begun) = (self.cluster.millis(), self.cluster.event_number());
@@ -138,7 +138,7 @@ impl SharedDirProgram {
         let candidates: Vec<String> = block.states().map(block_text).collect();
         assert!(
             fits,
-            "c{} reads {found:?} in block {block_index} of {file}, and it is one of {candidates:?}",
+            "c{} reads {found:?} in block {block_index} of {file}, the possible states are {candidates:?}",
             self.host_number
         );
     }
@@ -151,7 +151,7 @@ impl SharedDirProgram {
             false => Some(self.shared_state().files[file].ino),
         };
         let Some(ino) = ino else { return };
-        let Some(open) = self.opened(instance, ino).await else {
+        let Some(open) = self.open_once(instance, ino).await else {
             return;
         };
         let (since, begun) = (self.cluster.millis(), self.cluster.event_number());
@@ -192,7 +192,7 @@ impl SharedDirProgram {
         if len >= LOG_RECORDS_MAX {
             return;
         }
-        let Some(open) = self.opened(instance, ino).await else {
+        let Some(open) = self.open_once(instance, ino).await else {
             return;
         };
         let value = self.cluster.value();
@@ -214,12 +214,16 @@ impl SharedDirProgram {
         match written {
             Ok(done) if done.written == SECTOR as u64 => {
                 let slot = done.offset as usize / SECTOR;
-                assert_eq!(done.offset as usize % SECTOR, 0, "an append in between");
+                assert_eq!(
+                    done.offset as usize % SECTOR,
+                    0,
+                    "an append inside a record"
+                );
                 let fits = log.answered(now, change_id, |at| *at == slot);
-                let lens: Vec<usize> = log.states().map(|log| log.slots.len()).collect();
+                let lengths: Vec<usize> = log.states().map(|log| log.slots.len()).collect();
                 assert!(
                     fits,
-                    "c{} appended {value} at {slot}, and the log has one of these lengths: {lens:?}",
+                    "c{} appended {value} at {slot}, the possible lengths of the log are {lengths:?}",
                     self.host_number
                 );
             }
@@ -237,7 +241,7 @@ impl SharedDirProgram {
 
     pub(super) async fn read_log(&mut self, instance: ClientInstance<'_>) {
         let ino = self.shared_state().log.as_ref().map(|(ino, _)| *ino);
-        let Some(open) = self.opened(instance, ino.unwrap_or_default()).await else {
+        let Some(open) = self.open_once(instance, ino.unwrap_or_default()).await else {
             return;
         };
         let (since, begun) = (self.cluster.millis(), self.cluster.event_number());
@@ -263,14 +267,14 @@ impl SharedDirProgram {
         let fits = log.observed(begun, now, |log| is_log(log, &found));
         assert!(
             fits,
-            "c{} reads {found:?} in the log, and it is one of {:?}",
+            "c{} reads {found:?} in the log, the possible states are {:?}",
             self.host_number,
             log.states().collect::<Vec<_>>()
         );
     }
 
-    /// A file with one finished writer, which another program may have removed: a program that has it open reads what
-    /// was written.
+    /// Uses a file that its only writer has finished and that another program may have removed. A program that has it open must
+    /// read all its bytes.
     pub(super) async fn use_finished_file(&mut self, instance: ClientInstance<'_>) {
         let finished: Vec<InodeId> = {
             let shared_state = self.shared_state();
@@ -297,7 +301,7 @@ impl SharedDirProgram {
                 .await
             {
                 Ok(opened) => opened.file,
-                // It has no name any more.
+                // The file has no name any more.
                 Err(Failure::Refused(FsError::Stale | FsError::NotFound)) => return,
                 Err(failure) => {
                     return self.require_excuse("open of a kept file", &failure, since, false);

@@ -1,7 +1,7 @@
-//! # shared: a directory and files that all programs change at once
+//! # shared_dir: programs that change a directory and files concurrently
 //!
 //! Owns   the programs that make the calls; `shared_state` has the possible states.
-//! Never  guesses an order: each reply must fit one.
+//! Never  assumes an order of overlapping calls: each reply must fit some order.
 //! Enter  at `SharedDirProgram::work` (a program).
 
 mod bytes;
@@ -20,10 +20,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two calls, at most, in microseconds.
+/// Longest pause between two calls, in microseconds.
 const PAUSE_MAX: u64 = 700_000;
 
-/// A change requested by a client that has died may wait at a server for this long before the server makes it.
+/// A server may still make a change this long after the client that requested it has died.
 const LATE_CHANGE: Duration = Duration::from_secs(100);
 
 /// A program that changes the shared files.
@@ -34,9 +34,10 @@ pub struct SharedDirProgram {
     open: BTreeMap<InodeId, Arc<OpenFile>>,
     instance_number: u64,
     session: SessionId,
-    /// When its last answered change of names was asked, and how many power losses the metadata server had had.
+    /// The event number of the request of its last answered change of names, and the number of the metadata server's power
+    /// losses then.
     last_change: Option<(u64, u64)>,
-    /// The programs' own directories, to be looked at.
+    /// The states of the other programs' private directories.
     others: Vec<Arc<Mutex<PublishedState>>>,
 }
 
@@ -106,7 +107,7 @@ impl SharedDirProgram {
         }
     }
 
-    /// Looks at everything at the end, when nothing fails any more.
+    /// Reads everything after the last fault and compares it.
     async fn check_all(&mut self, instance: ClientInstance<'_>) {
         self.list(instance).await;
         self.read_log(instance).await;
@@ -126,9 +127,9 @@ impl SharedDirProgram {
         if instance.number == self.instance_number && session == self.session {
             return;
         }
-        let same_life = instance.number == self.instance_number;
+        let is_same_instance = instance.number == self.instance_number;
         for (_, file) in std::mem::take(&mut self.open) {
-            if same_life {
+            if is_same_instance {
                 self.cluster
                     .close_in_background(self.host_number, instance, &file);
             }
@@ -151,21 +152,23 @@ impl SharedDirProgram {
     /// When no fault excuses the failure.
     fn require_excuse(&self, what: &str, failure: &Failure, since: u64, late: bool) {
         self.record(format_args!("{what}: {failure:?}"));
-        let who = (self.host_number, self.session);
-        let excused = self.cluster.is_excused(failure, who, since, late);
+        let session = (self.host_number, self.session);
+        let excused = self.cluster.is_excused(failure, session, since, late);
         assert!(
             excused,
-            "c{} {what}: {failure:?} without an excuse",
+            "c{} {what}: {failure:?} which no fault explains",
             self.host_number
         );
     }
 
     fn record(&self, what: impl std::fmt::Display) {
-        self.cluster
-            .record(format_args!("c{} shared {what}", self.host_number));
+        self.cluster.record(format_args!(
+            "c{} shared directory: {what}",
+            self.host_number
+        ));
     }
 
-    /// What may be there, as all know it now.
+    /// The possible states, which all programs share.
     fn shared_state(&self) -> parking_lot::MutexGuard<'_, SharedState> {
         self.cluster.shared_state.lock()
     }

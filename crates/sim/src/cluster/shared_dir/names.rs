@@ -1,4 +1,4 @@
-//! Changing and looking at names that others change.
+//! Changes and reads of names that other programs change, too.
 
 use super::{ClientInstance, LATE_CHANGE, SharedDirProgram};
 use crate::cluster::call_arguments::{caller, create_mode, name, no_flags, read_write};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const NAMES: u64 = 4;
 
-/// What a change gave besides its outcome.
+/// The inode that a change returned.
 #[derive(Default)]
 struct ChangeReply {
     ino: Option<InodeId>,
@@ -82,17 +82,17 @@ impl SharedDirProgram {
         let power_losses = self.cluster.fault_record.power_losses().metadata;
         let dir = self.shared_state().dir;
         let change_id = self.shared_state().names().begin(change);
-        let answer = self
+        let reply = self
             .call(instance, send_change(instance, dir, change, linked))
             .await;
         let now = self.cluster.event_number();
-        self.record(format_args!("{change:?}: {:?}", answer.as_ref().map(drop)));
-        let (answer, failure) = match answer {
+        self.record(format_args!("{change:?}: {:?}", reply.as_ref().map(drop)));
+        let (reply, failure) = match reply {
             Ok(change_reply) => (Ok(change_reply), None),
             Err(Failure::Killed) => {
-                // The change may still be made: the server goes on with it after its client has died.
+                // The server may still make the change after its client has died.
                 let cluster = self.cluster.clone();
-                self.cluster.spawn("what was asked late", async move {
+                self.cluster.spawn("a late change", async move {
                     cluster.sleep(LATE_CHANGE).await;
                     let now = cluster.event_number();
                     cluster
@@ -107,12 +107,12 @@ impl SharedDirProgram {
                 (Err(refusal.clone()), Some(Failure::Refused(refusal)))
             }
         };
-        // A file that lost its last name before it is linked is not found, or stale.
-        let out = match (&answer, change) {
+        // A link to a file that has lost its last name fails with `NotFound` or `Stale`.
+        let outcome = match (&reply, change) {
             (Err(FsError::Stale), Change::Link { .. }) => Some(ChangeOutcome::Missing),
-            (answer, _) => ChangeOutcome::of(answer),
+            (reply, _) => ChangeOutcome::of(reply),
         };
-        let Some(out) = out else {
+        let Some(outcome) = outcome else {
             self.shared_state().names().unanswered(now, change_id);
             if let Some(failure) = failure {
                 self.require_excuse("change of names", &failure, since, false);
@@ -124,33 +124,34 @@ impl SharedDirProgram {
             let mut shared_state = self.shared_state();
             let names = shared_state.names();
             let candidates: Vec<SharedNames> = names.states().cloned().collect();
-            (names.answered(now, change_id, |it| *it == out), candidates)
+            (
+                names.answered(now, change_id, |it| *it == outcome),
+                candidates,
+            )
         };
         assert!(
-            fits || self.is_lost_link(instance, change, &answer),
-            "c{} {change:?} gave {out:?}, which no order of what was asked does; it was one of {candidates:?}",
+            fits || self.is_lost_link(instance, change, &reply),
+            "c{} {change:?} returned {outcome:?}, which no order of the requests explains; the possible states were {candidates:?}",
             self.host_number
         );
-        if let Ok(change_reply) = answer {
+        if let Ok(change_reply) = reply {
             self.note_created(instance, change, change_reply, power_losses)
                 .await;
         }
     }
 
-    /// A link in a session that was ended is stale, too.
+    /// A link in an ended session fails with `Stale`, too.
     fn is_lost_link(
         &self,
         instance: ClientInstance<'_>,
         change: Change,
-        answer: &Result<ChangeReply, FsError>,
+        reply: &Result<ChangeReply, FsError>,
     ) -> bool {
         let is_link = matches!(change, Change::Link { .. });
-        is_link
-            && matches!(answer, Err(FsError::Stale))
-            && instance.client.session() != self.session
+        is_link && matches!(reply, Err(FsError::Stale)) && instance.client.session() != self.session
     }
 
-    /// What was made is known from now on.
+    /// Records a created inode, and writes some new files once.
     async fn note_created(
         &mut self,
         instance: ClientInstance<'_>,
@@ -227,7 +228,7 @@ impl SharedDirProgram {
         let candidates: Vec<&SharedNames> = names.states().collect();
         assert!(
             fits,
-            "c{} found {text} to be {found:?}, and it is one of {candidates:?}; {created_inodes:?}",
+            "c{} found {found:?} as {text}, the possible states are {candidates:?}; {created_inodes:?}",
             self.host_number
         );
     }
@@ -263,7 +264,7 @@ impl SharedDirProgram {
         let candidates: Vec<&SharedNames> = names.states().collect();
         assert!(
             fits,
-            "c{} lists {found:?}, and there is one of {candidates:?}; {created_inodes:?}",
+            "c{} lists {found:?}, the possible states are {candidates:?}; {created_inodes:?}",
             self.host_number
         );
     }
@@ -285,7 +286,7 @@ impl SharedDirProgram {
     }
 }
 
-/// Asks the client for a change.
+/// Calls the client's operation for a change.
 async fn send_change(
     instance: ClientInstance<'_>,
     dir: InodeId,
@@ -342,7 +343,7 @@ async fn send_change(
     }
 }
 
-/// Whether the inode found may be this thing. No program knows the number of a file whose create has no reply.
+/// Whether the inode found may be this one. No program knows the number of an inode whose create got no reply.
 fn is_inode(
     created_inodes: &BTreeMap<InodeId, CreatedInode>,
     inode: Option<&CreatedInode>,

@@ -1,4 +1,4 @@
-//! Looking at what another program does in its own directory: what was answered to it is seen from then on.
+//! Reads of another program's private directory: a read sees every change that was answered before it.
 
 use super::{ClientInstance, SharedDirProgram};
 use crate::cluster::call_arguments::{caller, no_flags, read_write};
@@ -9,11 +9,12 @@ use gupfs_client::{EntryName, OpenFile, ReadOptions};
 use gupfs_proto::{FsError, InodeId};
 use std::sync::Arc;
 
-/// How often the other program has looked, and the power losses it has judged: if they are as before, so is what it knows.
+/// The number of the other program's rechecks and the power losses. If both are unchanged after a read, the published state was
+/// valid during it.
 type KnownState = (u64, PowerLosses);
 
-/// More than any file has.
-const ALL: u64 = 1 << 20;
+/// More than the size of any file.
+const READ_MAX: u64 = 1 << 20;
 
 impl SharedDirProgram {
     pub(super) async fn observe(&mut self, instance: ClientInstance<'_>) {
@@ -29,19 +30,20 @@ impl SharedDirProgram {
         }
     }
 
-    /// The looks of the other program so far, if what it knows is sure.
+    /// Returns the number of rechecks so far if the published state is certain.
     fn known_state(&self, number: usize) -> Option<KnownState> {
         let (published, power_losses) = (
             self.others[number].lock(),
             self.cluster.fault_record.power_losses(),
         );
-        // What it holds is its own word, also of bytes that an object server has lost; once its session has ended the objects'.
-        let lives = |session| {
+        // A lease holder reports its own view, also of bytes that an object server has lost. Without its session, the objects
+        // decide.
+        let has_session = |session| {
             let mds = self.cluster.metadata.mds();
             mds.is_some_and(|mds| mds.has_session(session))
         };
-        let counts = power_losses.objects == 0 || lives(published.session);
-        (!published.is_uncertain && published.power_losses == power_losses && counts)
+        let is_authoritative = power_losses.objects == 0 || has_session(published.session);
+        (!published.is_uncertain && published.power_losses == power_losses && is_authoritative)
             .then_some((published.rechecks, power_losses))
     }
 
@@ -54,7 +56,14 @@ impl SharedDirProgram {
         let listing = instance.client.readdir(&caller, dir, 0, 1000, false);
         let listing = match self.call(instance, listing).await {
             Ok(listing) => listing,
-            Err(failure) => return self.require_excuse("peek at names", &failure, since, false),
+            Err(failure) => {
+                return self.require_excuse(
+                    "listing of another program's names",
+                    &failure,
+                    since,
+                    false,
+                );
+            }
         };
         let now = self.cluster.event_number();
         if self.known_state(number) != Some(known_state) {
@@ -72,14 +81,16 @@ impl SharedDirProgram {
         let Some(states) = published.names.between(begun, now) else {
             return;
         };
-        self.cluster.monitor.count("look at another's names");
+        self.cluster
+            .monitor
+            .count("listing of another program's names");
         let fits = |tree: &&NameTree| {
             let here = tree.keys().filter(|(of, _)| *of == dir);
             here.map(|(_, name)| *name).eq(found.iter().copied())
         };
         assert!(
             states.iter().any(fits),
-            "c{} sees {found:?} of c{number}, and there was one of {states:?}",
+            "c{} sees the names {found:?} of c{number}, the states of that time are {states:?}",
             self.host_number
         );
     }
@@ -92,26 +103,42 @@ impl SharedDirProgram {
         let opened = instance.client.open(&caller, ino, read_write(), no_flags());
         let file = match self.call(instance, opened).await {
             Ok(opened) => opened.file,
-            // Its last name went.
+            // The file has lost its last name.
             Err(Failure::Refused(FsError::Stale | FsError::NotFound)) => return,
-            Err(failure) => return self.require_excuse("peek", &failure, since, false),
+            Err(failure) => {
+                return self.require_excuse(
+                    "read of another program's file",
+                    &failure,
+                    since,
+                    false,
+                );
+            }
         };
         if self.random.one_in(2) {
             self.sync_for(instance, number, &file, known_state).await;
         }
         let begun = self.cluster.event_number();
-        let read = instance.client.read(&file, 0, ALL, ReadOptions::default());
+        let read = instance
+            .client
+            .read(&file, 0, READ_MAX, ReadOptions::default());
         let read = self.call(instance, read).await;
         let now = self.cluster.event_number();
         let closed = self
             .call(instance, instance.client.release(file.id()))
             .await;
         if let Err(failure) = closed {
-            self.require_excuse("close after a peek", &failure, since, true);
+            self.require_excuse("close of another program's file", &failure, since, true);
         }
         let found = match read {
             Ok(found) => found.concat(),
-            Err(failure) => return self.require_excuse("peek", &failure, since, false),
+            Err(failure) => {
+                return self.require_excuse(
+                    "read of another program's file",
+                    &failure,
+                    since,
+                    false,
+                );
+            }
         };
         if self.known_state(number) != Some(known_state) {
             return;
@@ -123,10 +150,12 @@ impl SharedDirProgram {
         let Some(states) = timed_states.between(begun, now) else {
             return;
         };
-        self.cluster.monitor.count("look at another's bytes");
-        // One read may see a part of a write that goes on beside it.
-        let lens = || states.iter().map(|state| state.len());
-        let (least, most) = (lens().min().unwrap_or(0), lens().max().unwrap_or(0));
+        self.cluster
+            .monitor
+            .count("read of another program's bytes");
+        // A read may see a part of a concurrent write.
+        let lengths = || states.iter().map(|state| state.len());
+        let (least, most) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
         assert!(
             (least..=most).contains(&found.len()),
             "c{} sees {} bytes of {ino} of c{number}, not {least}..={most}",
@@ -140,12 +169,13 @@ impl SharedDirProgram {
             let as_in = |state: &&Arc<Vec<u8>>| state.get(at).copied().unwrap_or(0) == *byte;
             assert!(
                 states.iter().any(as_in),
-                "c{} sees byte {at} of {ino} of c{number} as {byte}, which it was not in this time",
+                "c{} sees byte {at} of {ino} of c{number} as {byte}, which no state of that time has",
                 self.host_number
             );
         }
     }
-    /// Syncs another's file: what it held all that time survives a power loss, and its writer counts on it.
+    /// Syncs another program's file. The bytes that it had during the whole call survive a power loss, and its owner relies on
+    /// that.
     async fn sync_for(
         &mut self,
         instance: ClientInstance<'_>,
@@ -159,7 +189,7 @@ impl SharedDirProgram {
             .await;
         let now = self.cluster.event_number();
         if let Err(failure) = synced {
-            return self.require_excuse("fsync of another's file", &failure, since, true);
+            return self.require_excuse("fsync of another program's file", &failure, since, true);
         }
         if self.known_state(number) != Some(known_state) {
             return;

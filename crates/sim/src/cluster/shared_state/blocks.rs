@@ -1,5 +1,5 @@
-//! Blocks of 4 KiB, each written whole with a unique value, so that a read names its writer; and a log that
-//! grows by such values.
+//! Blocks of 4 KiB, each written as a whole with a unique value, so that a read identifies the writer; and a log to which such
+//! values are appended.
 
 use crate::cluster::possible_states::ObjectModel;
 use std::collections::BTreeSet;
@@ -12,18 +12,18 @@ const SECTORS: usize = BLOCK / SECTOR;
 /// The value of bytes that no program wrote.
 pub const UNWRITTEN: u64 = 0;
 
-/// What one sector may hold: one value, but for after a power loss.
+/// The values that one sector may have: several only after a power loss.
 type Sector = BTreeSet<u64>;
 
-/// A value as bytes: repeated, so that each part names it.
+/// Repeats a value, so that each part of the bytes identifies it.
 pub fn repeat_value(value: u64, len: usize) -> Vec<u8> {
     value.to_le_bytes().repeat(len / 8)
 }
 
-/// The value of each sector.
+/// Returns the value of each sector.
 ///
 /// # Errors
-/// The position of a sector whose bytes come from two writers.
+/// The number of a sector whose bytes come from two writers.
 pub fn values(bytes: &[u8]) -> Result<Vec<u64>, String> {
     let of_sector = |(number, sector): (usize, &[u8])| {
         let mut words = sector.chunks(8).map(|word| {
@@ -34,13 +34,13 @@ pub fn values(bytes: &[u8]) -> Result<Vec<u64>, String> {
         let first = words.next().unwrap_or(UNWRITTEN);
         match words.all(|word| word == first) {
             true => Ok(first),
-            false => Err(format!("sector {number} is of two writers")),
+            false => Err(format!("sector {number} has bytes of two writers")),
         }
     };
     bytes.chunks(SECTOR).enumerate().map(of_sector).collect()
 }
 
-/// One block.
+/// The model of one block.
 pub struct BlockModel;
 
 pub type Block = Vec<Sector>;
@@ -58,7 +58,7 @@ impl ObjectModel for BlockModel {
         vec![(block_of(*value), ())]
     }
 
-    /// Each sector by itself may be of any state.
+    /// Each sector may have the value of any state.
     fn after_power_loss<'a>(states: impl Iterator<Item = &'a Block>) -> Vec<Block> {
         let mut mixed = vec![Sector::new(); SECTORS];
         for state in states {
@@ -70,26 +70,26 @@ impl ObjectModel for BlockModel {
     }
 }
 
-/// Whether a block that holds these values may be in this state.
+/// Whether a block in this state may have these values.
 pub fn is_block(block: &Block, found: &[u64]) -> bool {
     let fits = |(sector, value): (&Sector, &u64)| sector.contains(value);
     block.len() == found.len() && block.iter().zip(found).all(fits)
 }
 
-/// A file to which all append one sector at a time.
+/// The model of a file to which all programs append one sector at a time.
 pub struct LogModel;
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct LogState {
-    /// It is at least so long, and at most as long as `slots`.
-    pub least: usize,
+    /// The length is between this and that of `slots`.
+    pub len_min: usize,
     pub slots: Vec<Sector>,
 }
 
 impl LogState {
     pub fn of(value: u64, count: usize) -> LogState {
         LogState {
-            least: count,
+            len_min: count,
             slots: vec![Sector::from([value]); count],
         }
     }
@@ -98,21 +98,21 @@ impl LogState {
 impl ObjectModel for LogModel {
     type State = LogState;
     type Change = u64;
-    /// At which slot it was put.
+    /// The slot of the appended record.
     type Reply = usize;
 
     fn change(log: &LogState, value: &u64) -> Vec<(LogState, usize)> {
         let put = |slot: usize| {
             let mut slots = log.slots.clone();
             slots.truncate(slot);
-            for hole in &mut slots[log.least.min(slot)..] {
+            for hole in &mut slots[log.len_min.min(slot)..] {
                 hole.insert(UNWRITTEN);
             }
             slots.push(Sector::from([*value]));
-            let least = slots.len();
-            (LogState { least, slots }, slot)
+            let len_min = slots.len();
+            (LogState { len_min, slots }, slot)
         };
-        (log.least..=log.slots.len()).map(put).collect()
+        (log.len_min..=log.slots.len()).map(put).collect()
     }
 
     fn after_power_loss<'a>(states: impl Iterator<Item = &'a LogState>) -> Vec<LogState> {
@@ -124,21 +124,21 @@ impl ObjectModel for LogModel {
             };
             let longest = mixed.slots.len().max(state.slots.len());
             mixed.slots.resize(longest, Sector::new());
-            mixed.least = mixed.least.min(state.least);
+            mixed.len_min = mixed.len_min.min(state.len_min);
             for (slot, values) in mixed.slots.iter_mut().zip(&state.slots) {
                 slot.extend(values);
             }
         }
         let mut mixed = mixed.unwrap_or_default();
-        for lost in &mut mixed.slots[mixed.least..] {
+        for lost in &mut mixed.slots[mixed.len_min..] {
             lost.insert(UNWRITTEN);
         }
         vec![mixed]
     }
 }
 
-/// Whether a log of these values may be in this state.
+/// Whether a log in this state may have these values.
 pub fn is_log(log: &LogState, found: &[u64]) -> bool {
     let fits = |(slot, value): (&Sector, &u64)| slot.contains(value);
-    (log.least..=log.slots.len()).contains(&found.len()) && log.slots.iter().zip(found).all(fits)
+    (log.len_min..=log.slots.len()).contains(&found.len()) && log.slots.iter().zip(found).all(fits)
 }

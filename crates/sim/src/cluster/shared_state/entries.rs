@@ -1,10 +1,10 @@
-//! Names in one directory that all clients change.
+//! The model of names in one directory that all clients change.
 
 use crate::cluster::possible_states::ObjectModel;
 use gupfs_proto::FsError;
 use std::collections::BTreeMap;
 
-/// What a name stands for: the question that made it, since its number is known only when that is answered.
+/// A created inode, identified by its create request, because its number is known only after the reply.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CreatedInode {
     pub created_by: u64,
@@ -20,7 +20,7 @@ pub enum Change {
     Link { inode: CreatedInode, name: u8 },
 }
 
-/// Ok, or why not. Directories are never filled, so that they are empty always.
+/// The outcome of a change. Directories stay empty, so `NotEmpty` does not occur.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ChangeOutcome {
     Done,
@@ -31,9 +31,9 @@ pub enum ChangeOutcome {
 }
 
 impl ChangeOutcome {
-    /// None for a refusal that says nothing about names.
-    pub fn of<T>(answer: &Result<T, FsError>) -> Option<ChangeOutcome> {
-        Some(match answer {
+    /// Returns None for an error that does not concern names.
+    pub fn of<T>(reply: &Result<T, FsError>) -> Option<ChangeOutcome> {
+        Some(match reply {
             Ok(_) => ChangeOutcome::Done,
             Err(FsError::Exists) => ChangeOutcome::Exists,
             Err(FsError::NotFound) => ChangeOutcome::Missing,
@@ -55,14 +55,14 @@ impl ObjectModel for NameModel {
 
     fn change(names: &SharedNames, change: &Change) -> Vec<(SharedNames, ChangeOutcome)> {
         let mut after = names.clone();
-        let out = apply(&mut after, change);
-        if let (Change::Link { inode, name }, ChangeOutcome::Missing) = (*change, out) {
-            // It gets a name again if the requester has it open.
+        let reply = apply(&mut after, change);
+        if let (Change::Link { inode, name }, ChangeOutcome::Missing) = (*change, reply) {
+            // The inode gets a name again if the requesting client has it open.
             let mut named = names.clone();
             named.insert(name, inode);
-            return vec![(after, out), (named, ChangeOutcome::Done)];
+            return vec![(after, reply), (named, ChangeOutcome::Done)];
         }
-        vec![(after, out)]
+        vec![(after, reply)]
     }
 
     fn after_power_loss<'a>(states: impl Iterator<Item = &'a SharedNames>) -> Vec<SharedNames> {
@@ -78,7 +78,7 @@ fn apply(names: &mut SharedNames, change: &Change) -> ChangeOutcome {
             }
             let is_link = matches!(change, Change::Link { .. });
             if is_link && !names.values().any(|other| *other == inode) {
-                return ChangeOutcome::Missing; // its last name went
+                return ChangeOutcome::Missing; // the inode has lost its last name
             }
             names.insert(name, inode);
             ChangeOutcome::Done
@@ -98,7 +98,7 @@ fn apply(names: &mut SharedNames, change: &Change) -> ChangeOutcome {
                 return ChangeOutcome::Missing;
             };
             match names.get(&to) {
-                Some(over) if *over == moved => return ChangeOutcome::Done, // two names of one file stay
+                Some(over) if *over == moved => return ChangeOutcome::Done, // rename(2) keeps both names of one file
                 Some(over) if over.is_dir && !moved.is_dir => return ChangeOutcome::IsDirectory,
                 Some(over) if !over.is_dir && moved.is_dir => return ChangeOutcome::NotDirectory,
                 _ => {}

@@ -1,7 +1,7 @@
-//! # shared_state: the possible states of a directory and files that all programs change at once
+//! # shared_state: the possible states of a directory and files that all programs change concurrently
 //!
 //! Owns   the states that are possible after overlapping calls.
-//! Never  guesses an order: each reply must fit one.
+//! Never  assumes an order of overlapping calls: each reply must fit some order.
 //! Enter  at `SharedState`.
 
 pub mod blocks;
@@ -14,28 +14,28 @@ use gupfs_proto::InodeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Blocks of the shared files that are written: at the borders of objects and stripe units, and some together.
+/// The blocks of the shared files that programs write: at the boundaries of objects and stripe units, and some neighbours.
 pub const WRITTEN_BLOCKS: [u64; 7] = [0, 1, 31, 32, 47, 48, 63];
 
-/// Blocks of one shared file.
+/// Number of blocks of one shared file.
 pub const FILE_BLOCKS: u64 = 64;
 
-/// Records of the log in one block.
+/// Number of log records in one block.
 pub const RECORDS_OF_BLOCK: usize = blocks::BLOCK / blocks::SECTOR;
 
-/// The state that all programs share: the possible states of each object.
+/// The possible states of each shared object.
 #[derive(Default)]
 pub struct SharedState {
     pub dir: InodeId,
-    /// None before the start.
+    /// None until the programs start.
     pub names: Option<PossibleStates<NameModel>>,
-    /// The inode number that each create request got.
+    /// The inode number from the reply to each create.
     pub created_inodes: BTreeMap<InodeId, CreatedInode>,
     pub files: Vec<SharedFile>,
     pub log: Option<(InodeId, PossibleStates<LogModel>)>,
-    /// Files that their only writer has finished: their bytes, until a power loss takes them.
+    /// The bytes of files that their only writer has finished, until a power loss may undo them.
     pub finished: BTreeMap<InodeId, Arc<Vec<u8>>>,
-    /// By machine, when the look at bytes began that is under way: a sync beside it rules nothing out for it.
+    /// For each host, the event at which its read in progress began. A sync rules out no state for such a read.
     pub reads_in_progress: BTreeMap<usize, u64>,
 }
 
@@ -45,9 +45,8 @@ pub struct SharedFile {
 }
 
 impl SharedState {
-    /// With an empty directory, files whose every block holds one value, and a log of some records of one value; all of it
-    /// durable.
-    pub fn begin(
+    /// An empty directory, files in which every block has one value, and a log with some records of one value; all durable.
+    pub fn new(
         dir: InodeId,
         files: &[(InodeId, u64)],
         (log, value, records): (InodeId, u64, usize),
@@ -76,16 +75,16 @@ impl SharedState {
         }
     }
 
-    /// The metadata server loses power while all clients live: they replay their answered changes. False if a program
-    /// has seen a change without a reply: that one may be undone until its client replays it.
+    /// Called when the metadata server loses power while all clients live and replay their answered changes. Returns false if a
+    /// program has seen a change without a reply: that change may be undone until its client replays it.
     pub fn names_are_replayed(&self) -> bool {
         self.names
             .as_ref()
-            .is_none_or(PossibleStates::may_lack_pending)
+            .is_none_or(PossibleStates::may_lack_all_pending)
     }
 
-    /// The metadata server lost power: of what was done since `synced` any may be undone; how long a file was only if its
-    /// holder may be gone (`undoes`).
+    /// The metadata server has lost power: changes of names after event `synced` may be undone; lengths of files only if their
+    /// lease holder may be gone (`undoes`).
     pub fn lose_names(&mut self, now: u64, synced: u64, undoes: bool) {
         if let Some(names) = &mut self.names {
             names.synced(synced);
@@ -100,7 +99,7 @@ impl SharedState {
         self.finished.clear();
     }
 
-    /// An object server lost power.
+    /// An object server has lost power.
     pub fn lose_bytes(&mut self, now: u64) {
         for file in &mut self.files {
             file.blocks
@@ -114,25 +113,25 @@ impl SharedState {
     }
 
     pub fn names(&mut self) -> &mut PossibleStates<NameModel> {
-        self.names.as_mut().expect("it has begun")
+        self.names.as_mut().expect("the state was set up")
     }
 
     pub fn log(&mut self) -> &mut PossibleStates<LogModel> {
-        &mut self.log.as_mut().expect("it has begun").1
+        &mut self.log.as_mut().expect("the state was set up").1
     }
 
     pub fn block(&mut self, file: usize, block_index: u64) -> &mut PossibleStates<BlockModel> {
         let block = self.files[file].blocks.get_mut(&block_index);
-        block.expect("a place that is written")
+        block.expect("a block that programs write")
     }
 }
 
-/// The bytes of so many blocks that all hold one value.
+/// The bytes of this many blocks that all have one value.
 pub fn repeated_value(value: u64, blocks: u64) -> Vec<u8> {
     blocks::repeat_value(value, blocks as usize * blocks::BLOCK)
 }
 
-/// Text of a block's possible states, for the message of a failure.
+/// The text of a block's possible states, for a failure.
 pub fn block_text(block: &Block) -> String {
     format!("{block:?}")
 }
