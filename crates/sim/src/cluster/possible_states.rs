@@ -286,9 +286,15 @@ mod tests {
         let mut number = PossibleStates::<Number>::new(0);
         let (one, two) = (number.begin(1), number.begin(2));
         assert!(number.answered(1, two, |was| *was == 1));
-        assert!(!number.observed(2, 2, |is| *is == 0), "change two was answered");
+        assert!(
+            !number.observed(2, 2, |is| *is == 0),
+            "change two was answered"
+        );
         assert!(number.observed(2, 2, |is| *is == 2));
-        assert!(!number.answered(3, one, |was| *was == 2), "change one came before two");
+        assert!(
+            !number.answered(3, one, |was| *was == 2),
+            "change one came before two"
+        );
         let mut number = PossibleStates::<Number>::new(0);
         let one = number.begin(1);
         assert!(number.answered(1, one, |was| *was == 0));
@@ -297,7 +303,10 @@ mod tests {
             number.observed(2, 3, |is| *is == 3),
             "the change may be made before its reply"
         );
-        assert!(!number.observed(4, 4, |is| *is == 1), "a read has shown the change");
+        assert!(
+            !number.observed(4, 4, |is| *is == 1),
+            "a read has shown the change"
+        );
         assert!(number.answered(5, three, |was| *was == 1));
     }
 
@@ -319,7 +328,10 @@ mod tests {
         // The read began between the two replies, when the first change may have been made and the second not yet.
         assert!(number.observed(3, 5, |is| *is == 1));
         assert!(number.observed(6, 6, |is| *is == 2));
-        assert!(!number.observed(7, 7, |is| *is == 1), "the last read showed change two");
+        assert!(
+            !number.observed(7, 7, |is| *is == 1),
+            "the last read showed change two"
+        );
     }
 
     #[test]
@@ -351,7 +363,10 @@ mod tests {
         let mut states: Vec<u32> = number.states().copied().collect();
         states.sort_unstable();
         assert_eq!(states, [2, 3, 4]);
-        assert!(number.answered(6, lost, |was| *was == 99), "any reply fits after a power loss");
+        assert!(
+            number.answered(6, lost, |was| *was == 99),
+            "any reply fits after a power loss"
+        );
     }
 
     #[test]
