@@ -150,6 +150,30 @@ impl Attacker {
     }
 
     async fn send_forged(&self, shown: &ShownCredentials) {
+        let request = self.forged_request(shown);
+        let (name, credentials) = (request.op.name(), request.credentials);
+        let is_of_another_role =
+            !request.as_server && matches!(credentials, DataCredentials::Server { .. });
+        let Some(reply) = self.send(shown, request).await else {
+            return;
+        };
+        match reply {
+            Err(FsError::Capability(_)) => self.cluster.monitor.count("forged request refused"),
+            Err(FsError::NotPermitted) if is_of_another_role => self
+                .cluster
+                .monitor
+                .count("request in a wrong role refused"),
+            other => {
+                let violation = format!(
+                    "an object server answered a {name} with credentials {credentials:?} with {other:?}"
+                );
+                self.cluster.monitor.note_broken_promise(violation);
+            }
+        }
+    }
+
+    /// A request with credentials that differ from the shown ones in one respect, or that do not allow the request.
+    fn forged_request(&self, shown: &ShownCredentials) -> AttackRequest {
         let (session, session_capability, object_capability) = (
             shown.session,
             shown.session_capability,
@@ -202,30 +226,11 @@ impl Attacker {
             5 => (false, session, server, fence),
             _ => (false, session, DataCredentials::None, write(shown)),
         };
-        let name = op.name();
-        let is_of_another_role =
-            !as_server && matches!(credentials, DataCredentials::Server { .. });
-        let request = AttackRequest {
+        AttackRequest {
             as_server,
             session,
             credentials,
             op,
-        };
-        let Some(reply) = self.send(shown, request).await else {
-            return;
-        };
-        match reply {
-            Err(FsError::Capability(_)) => self.cluster.monitor.count("forged request refused"),
-            Err(FsError::NotPermitted) if is_of_another_role => self
-                .cluster
-                .monitor
-                .count("request in a wrong role refused"),
-            other => {
-                let violation = format!(
-                    "an object server answered a {name} with credentials {credentials:?} with {other:?}"
-                );
-                self.cluster.monitor.note_broken_promise(violation);
-            }
         }
     }
 

@@ -109,8 +109,8 @@ impl ObjectHost {
             request_timeout: Some(Duration::from_secs(5)),
             ..identity.mds_connection_options(MDS_ADDRESS, &local_identity, Handlers::none())
         });
-        let (heard, mut is_heard) = watch::channel(false); // one waiter, so no order among waiters
-        let announced = OssReporter {
+        let (reported, mut is_reported) = watch::channel(false); // one waiter, so no order among waiters
+        let reporter = OssReporter {
             oss: oss.clone(),
             address,
             mds: mds_connection.peer(),
@@ -119,7 +119,7 @@ impl ObjectHost {
         };
         platform
             .tasks
-            .spawn("announce", run_reports(announced, heard));
+            .spawn("report", run_reports(reporter, reported));
         let monitored = MonitoredData {
             handler: DataHandler::new(&oss, &platform.clock),
             number: self.number,
@@ -142,7 +142,7 @@ impl ObjectHost {
         let monitor = self.monitor.clone();
         platform.tasks.spawn("serve", async move {
             let _line = mds_connection;
-            if is_heard.wait_for(|heard| *heard).await.is_ok() {
+            if is_reported.wait_for(|reported| *reported).await.is_ok() {
                 if oss.authorizer().status().sessions > 0 {
                     monitor.count("object server learned of ended sessions before it served");
                 }

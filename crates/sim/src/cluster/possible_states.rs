@@ -23,7 +23,8 @@ pub trait ObjectModel {
         Self::State: 'a;
 }
 
-type ChangeId = u64;
+/// Identifies a change from its request to its reply.
+pub type ChangeId = u64;
 
 pub struct PossibleStates<M: ObjectModel> {
     candidates: BTreeSet<Candidate<M>>,
@@ -127,9 +128,9 @@ impl<M: ObjectModel> PossibleStates<M> {
     pub fn observed(&mut self, since: u64, now: u64, fits: impl Fn(&M::State) -> bool) -> bool {
         // A change that was answered during the read may have taken effect before or after it. A result that fits a past state
         // of that time therefore rules out nothing.
-        let meanwhile = |(state, until): (&M::State, &u64)| *until >= since && fits(state);
-        let fits_past_state = self.last_reply >= since && self.past_states.iter().any(meanwhile);
-        if fits_past_state || self.states_before_power_loss.iter().any(meanwhile) {
+        let fits_in_time = |(state, until): (&M::State, &u64)| *until >= since && fits(state);
+        let fits_past_state = self.last_reply >= since && self.past_states.iter().any(fits_in_time);
+        if fits_past_state || self.states_before_power_loss.iter().any(fits_in_time) {
             return true;
         }
         let mut remaining = BTreeSet::new();

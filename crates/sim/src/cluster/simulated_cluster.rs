@@ -197,7 +197,7 @@ impl SimulatedCluster {
     pub fn note_new_inode(&self, ino: InodeId) {
         assert!(
             self.inode_numbers.lock().insert(ino),
-            "inode number {ino} was given out twice"
+            "inode number {ino} was used twice"
         );
     }
 
@@ -246,8 +246,8 @@ impl SimulatedCluster {
             broken.is_empty(),
             "requests that object servers must not accept: {broken:#?}"
         );
-        for (session, asked, when) in self.monitor.all_session_ends() {
-            let host = asked
+        for (session, request, when) in self.monitor.all_session_ends() {
+            let host = request
                 .split(' ')
                 .next()
                 .and_then(|host| host.strip_prefix('c'));
@@ -255,7 +255,7 @@ impl SimulatedCluster {
             assert!(
                 self.fault_record
                     .may_have_ended(client.unwrap_or(usize::MAX), when),
-                "no fault explains that session {session} had ended at {when} ms (reply to {asked})"
+                "no fault explains that session {session} had ended at {when} ms (reply to {request})"
             );
         }
     }

@@ -119,8 +119,8 @@ async fn start_programs(
             "shared directory",
             async move { shared_program.work().await },
         ));
-        let mut judge = HistoryProgram::new(cluster, number, random.fork());
-        tasks.push(cluster.spawn("call history", async move { judge.work().await }));
+        let mut history_program = HistoryProgram::new(cluster, number, random.fork());
+        tasks.push(cluster.spawn("call history", async move { history_program.work().await }));
     }
     tasks
 }

@@ -147,7 +147,7 @@ impl<F: FileSystem> File<F> {
             && !kernel.has_quirk(Quirk::DirectWritesSerialized);
         if parallel {
             let _shared = lock.read().await;
-            if let Some(_beside) = ParallelWrite::enter(kernel, self.node)? {
+            if let Some(_parallel) = ParallelWrite::enter(kernel, self.node)? {
                 return self.write_at(at, bytes).await;
             }
         }

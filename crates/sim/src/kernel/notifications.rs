@@ -10,14 +10,14 @@ impl<F: FileSystem> Kernel<F> {
         if !known {
             if self.has_quirk(Quirk::LookupHasVersion) {
                 // A lookup in flight must see that an invalidation has overtaken it.
-                let noted = self.state().invalidate_attributes(NodeId::ROOT);
-                debug_assert_eq!(noted, Ok(()));
+                let invalidated = self.state().invalidate_attributes(NodeId::ROOT);
+                debug_assert_eq!(invalidated, Ok(()));
             }
             return Err(NotifyError::Unknown);
         }
         if !self.has_quirk(Quirk::InodeInvalidationIgnored) {
-            let doubted = self.state().invalidate_attributes(node);
-            doubted.map_err(|_| NotifyError::Unknown)?;
+            let invalidated = self.state().invalidate_attributes(node);
+            invalidated.map_err(|_| NotifyError::Unknown)?;
         }
         if offset >= 0 {
             self.drop_pages(node, offset as u64, u64::MAX).await;

@@ -101,8 +101,8 @@ impl<F: FileSystem> Kernel<F> {
     pub(super) async fn drop_pages(&self, node: NodeId, from: u64, to: u64) {
         let pages: Vec<(u64, Page)> = match self.state().node(node) {
             Ok(node) => {
-                let behind = node.pages.range(from / PAGE..to.div_ceil(PAGE));
-                behind.map(|(index, page)| (*index, page.clone())).collect()
+                let pages = node.pages.range(from / PAGE..to.div_ceil(PAGE));
+                pages.map(|(index, page)| (*index, page.clone())).collect()
             }
             Err(_) => return,
         };
@@ -167,11 +167,11 @@ impl<F: FileSystem> Kernel<F> {
         fh: FileHandle,
         at: u64,
     ) -> Result<Option<u8>> {
-        let behind = at >= self.state().node(node)?.attr.size;
+        let is_behind_end = at >= self.state().node(node)?.attr.size;
         if self.has_quirk(Quirk::PagesDroppedOnAbort) && self.is_aborted.load(Ordering::Relaxed) {
             return Err(Errno::ENOTCONN);
         }
-        if self.flags.contains(InitFlags::AUTO_INVAL_DATA) || behind {
+        if self.flags.contains(InitFlags::AUTO_INVAL_DATA) || is_behind_end {
             self.attributes(node, false).await?;
         }
         if at >= self.state().node(node)?.attr.size {

@@ -203,7 +203,7 @@ impl Program {
     fn note_new_inode(&mut self, ino: InodeId) {
         assert!(
             self.inode_numbers.insert(ino),
-            "inode number {ino} was given out twice"
+            "inode number {ino} was used twice"
         );
         self.files_created += 1;
     }

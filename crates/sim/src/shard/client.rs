@@ -90,11 +90,20 @@ impl Client {
             self.random_name(),
             self.random_file(),
         );
+        match random.below(100) {
+            choice @ 0..80 => self.random_name_op(choice, (dir, name), ino),
+            choice => self.random_file_op(choice, ino),
+        }
+    }
+
+    /// `choice`: a random number below 80.
+    fn random_name_op(&self, choice: u64, (dir, name): (InodeId, Name), ino: InodeId) -> MetaOp {
+        let random = &self.random;
         let create_mode = CreateMode {
             mode: 0o700,
             umask: 0,
         };
-        match random.below(100) {
+        match choice {
             0..10 => MetaOp::Lookup { dir, name },
             10..18 => MetaOp::GetAttr { ino },
             18..22 => MetaOp::Readdir {
@@ -122,7 +131,7 @@ impl Client {
             46..52 => MetaOp::Link { ino, dir, name },
             52..62 => MetaOp::Unlink { dir, name },
             62..66 => MetaOp::Rmdir { dir, name },
-            66..80 => MetaOp::Rename {
+            _ => MetaOp::Rename {
                 from: dir,
                 name,
                 to: self.random_directory(),
@@ -133,6 +142,13 @@ impl Client {
                     _ => RenameMode::Replace,
                 },
             },
+        }
+    }
+
+    /// `choice`: a random number from 80 to 99.
+    fn random_file_op(&self, choice: u64, ino: InodeId) -> MetaOp {
+        let random = &self.random;
+        match choice {
             80..86 => MetaOp::SetAttr {
                 ino,
                 set: SetAttr {

@@ -84,7 +84,7 @@ impl Model {
                 create_mode,
             } => {
                 let name = name.as_bytes();
-                self.create_mode(*dir, name, FileKind::Directory, create_mode.mode, context)
+                self.create_inode(*dir, name, FileKind::Directory, create_mode.mode, context)
             }
             MetaOp::Link { ino, dir, name } => self.link(*ino, *dir, name.as_bytes(), context),
             MetaOp::Unlink { dir, name } => self.remove(*dir, name.as_bytes(), false, context),
@@ -177,7 +177,7 @@ impl Model {
             Some(_) if exclusive => Err(FsError::Exists),
             Some(found) if self.is_dir(found) => Err(FsError::IsDirectory),
             Some(found) => Ok(self.reply_for(found)),
-            None => self.create_mode(dir, name, FileKind::Regular, mode, context),
+            None => self.create_inode(dir, name, FileKind::Regular, mode, context),
         }
     }
 
@@ -191,7 +191,7 @@ impl Model {
         }
     }
 
-    fn create_mode(
+    fn create_inode(
         &mut self,
         dir: InodeId,
         name: &[u8],

@@ -177,11 +177,35 @@ impl ShardSimulation {
             true => self.server.store.stage(effects.batch),
             false => self.server.store.last,
         };
-        let new = context
+        let new_inode = context
             .new_inode
             .filter(|ino| !self.model_log.model().nodes.contains_key(ino));
-        let taken = new.is_some_and(|ino| changed && self.reported_inodes.contains(&ino));
-        assert!(!taken, "inode number {new:?} was reported before");
+        let is_reused = new_inode.is_some_and(|ino| changed && self.reported_inodes.contains(&ino));
+        assert!(!is_reused, "inode number {new_inode:?} was reported before");
+        self.check_reply(
+            (client, slot),
+            (&op, &reply),
+            context,
+            changed.then_some(seq),
+        );
+        self.waiting_replies.push(WaitingReply {
+            seq,
+            to: (client, slot),
+            reply: effects.reply,
+        });
+        self.schedule_commit();
+    }
+
+    /// Compares the reply to a request with the model's. `batch`: the number of the batch, if the request changed something.
+    fn check_reply(
+        &mut self,
+        (client, slot): (usize, usize),
+        (op, reply): (&MetaOp, &ComparedResult),
+        context: RequestContext,
+        batch: Option<u64>,
+    ) {
+        let session = context.session;
+        let slot_seq = self.clients[client].slot_seq(slot);
         let is_resent = self.model_log.was_applied(session, slot_seq) && op.changes();
         if self.resent.remove(&(client, slot)) && op.changes() {
             self.rare_events
@@ -190,26 +214,20 @@ impl ShardSimulation {
                 .count_if(!is_resent, "request lost by a crash");
         }
         if is_resent {
-            assert!(!changed, "{op:?} was executed twice");
-            self.check_resent_reply(&op, &reply, session, slot_seq);
+            assert!(batch.is_none(), "{op:?} was executed twice");
+            self.check_resent_reply(op, reply, session, slot_seq);
         } else {
-            let replaced = self.replaces_entry(&op);
-            let expected_reply = match changed {
-                true => self.model_log.apply_change(seq, &op, context, slot_seq),
-                false => self.model_log.expected_read(&op, context),
+            let replaced = self.replaces_entry(op);
+            let expected_reply = match batch {
+                Some(seq) => self.model_log.apply_change(seq, op, context, slot_seq),
+                None => self.model_log.expected_read(op, context),
             };
-            assert_eq!(reply, expected_reply, "{op:?}");
+            assert_eq!(*reply, expected_reply, "{op:?}");
             self.rare_events
                 .count_if(reply.is_err(), "conflict refused");
             self.rare_events
-                .count_if(replaced && changed, "rename over a target");
+                .count_if(replaced && batch.is_some(), "rename over a target");
         }
-        self.waiting_replies.push(WaitingReply {
-            seq,
-            to: (client, slot),
-            reply: effects.reply,
-        });
-        self.schedule_commit();
     }
 
     /// The inode, or the removed inode, must be the same as in the first reply; attributes may have changed since.

@@ -175,8 +175,8 @@ impl HistoryProgram {
                 }
             }
             Call::Truncate { to } => {
-                let cut = client.truncate_open(&caller, file, to, false);
-                self.call(instance, cut).await?;
+                let truncate = client.truncate_open(&caller, file, to, false);
+                self.call(instance, truncate).await?;
                 Answer::Done
             }
             Call::SetMode { mode } => {

@@ -290,23 +290,24 @@ impl SharedDirProgram {
         }
         let ino = finished[self.random.below(finished.len() as u64) as usize];
         let (since, caller) = (self.cluster.millis(), caller());
-        let known = self.open.get(&ino).cloned();
-        let open = match known {
+        let open = match self.open.get(&ino).cloned() {
             Some(open) => open,
-            None => match self
-                .call(
-                    instance,
-                    instance.client.open(&caller, ino, read_write(), no_flags()),
-                )
-                .await
-            {
-                Ok(opened) => opened.file,
-                // The file has no name any more.
-                Err(Failure::Refused(FsError::Stale | FsError::NotFound)) => return,
-                Err(failure) => {
-                    return self.require_excuse("open of a kept file", &failure, since, false);
+            None => {
+                let opened = instance.client.open(&caller, ino, read_write(), no_flags());
+                match self.call(instance, opened).await {
+                    Ok(opened) => opened.file,
+                    // The file has no name any more.
+                    Err(Failure::Refused(FsError::Stale | FsError::NotFound)) => return,
+                    Err(failure) => {
+                        return self.require_excuse(
+                            "open of a finished file",
+                            &failure,
+                            since,
+                            false,
+                        );
+                    }
                 }
-            },
+            }
         };
         self.open.insert(ino, open.clone());
         if self.random.one_in(6) {
@@ -315,17 +316,22 @@ impl SharedDirProgram {
                 .call(instance, instance.client.release(open.id()))
                 .await;
             if let Err(failure) = closed {
-                self.require_excuse("close of a kept file", &failure, since, true);
+                self.require_excuse("close of a finished file", &failure, since, true);
             }
             return;
         }
+        self.read_finished_file(instance, &open, since).await;
+    }
+
+    async fn read_finished_file(&self, instance: ClientInstance<'_>, open: &OpenFile, since: u64) {
+        let ino = open.ino();
         let read = instance
             .client
-            .read(&open, 0, 200 << 10, ReadOptions::default());
+            .read(open, 0, 200 << 10, ReadOptions::default());
         let found = match self.call(instance, read).await {
             Ok(found) => found.concat(),
             Err(failure) => {
-                return self.require_excuse("read of a kept file", &failure, since, false);
+                return self.require_excuse("read of a finished file", &failure, since, false);
             }
         };
         let Some(bytes) = self.shared_state().finished.get(&ino).cloned() else {

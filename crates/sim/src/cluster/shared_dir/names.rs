@@ -3,6 +3,7 @@
 use super::{ClientInstance, LATE_CHANGE, SharedDirProgram};
 use crate::cluster::call_arguments::{caller, create_mode, name, no_flags, read_write};
 use crate::cluster::client_host::Failure;
+use crate::cluster::possible_states::ChangeId;
 use crate::cluster::shared_state::blocks::repeat_value;
 use crate::cluster::shared_state::entries::{Change, ChangeOutcome, CreatedInode, SharedNames};
 use gupfs_client::{EntryName, OpenFile, WriteOptions};
@@ -90,18 +91,7 @@ impl SharedDirProgram {
         let (reply, failure) = match reply {
             Ok(change_reply) => (Ok(change_reply), None),
             Err(Failure::Killed) => {
-                // The server may still make the change after its client has died.
-                let cluster = self.cluster.clone();
-                self.cluster.spawn("a late change", async move {
-                    cluster.sleep(LATE_CHANGE).await;
-                    let now = cluster.event_number();
-                    cluster
-                        .shared_state
-                        .lock()
-                        .names()
-                        .unanswered(now, change_id);
-                });
-                return;
+                return self.end_change_late(change_id);
             }
             Err(Failure::Refused(refusal)) => {
                 (Err(refusal.clone()), Some(Failure::Refused(refusal)))
@@ -138,6 +128,20 @@ impl SharedDirProgram {
             self.note_created(instance, change, change_reply, power_losses)
                 .await;
         }
+    }
+
+    /// The server may still make the change after its client has died.
+    fn end_change_late(&self, change_id: ChangeId) {
+        let cluster = self.cluster.clone();
+        self.cluster.spawn("a late change", async move {
+            cluster.sleep(LATE_CHANGE).await;
+            let now = cluster.event_number();
+            cluster
+                .shared_state
+                .lock()
+                .names()
+                .unanswered(now, change_id);
+        });
     }
 
     /// A link in an ended session fails with `Stale`, too.

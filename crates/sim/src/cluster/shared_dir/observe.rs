@@ -143,6 +143,11 @@ impl SharedDirProgram {
         if self.known_state(number) != Some(known_state) {
             return;
         }
+        self.check_bytes((number, ino), (begun, now), &found);
+    }
+
+    /// Compares bytes that were read between two events.
+    fn check_bytes(&self, (number, ino): (usize, InodeId), (begun, now): (u64, u64), found: &[u8]) {
         let published = self.others[number].lock();
         let Some(timed_states) = published.bytes.get(&ino) else {
             return;
@@ -162,7 +167,7 @@ impl SharedDirProgram {
             self.host_number,
             found.len()
         );
-        if states.iter().any(|state| ***state == found) {
+        if states.iter().any(|state| ***state == *found) {
             return;
         }
         for (at, byte) in found.iter().enumerate() {
@@ -174,6 +179,7 @@ impl SharedDirProgram {
             );
         }
     }
+
     /// Syncs another program's file. The bytes that it had during the whole call survive a power loss, and its owner relies on
     /// that.
     async fn sync_for(

@@ -71,11 +71,11 @@ impl Program {
         let mut after = self.file_contents[&ino].bytes().to_vec();
         after.resize(to as usize, 0);
         self.name_history.forget_mtime(ino);
-        let cut = instance
+        let truncated = instance
             .client
             .truncate(&root_caller(), ino, to, true, false)
             .await;
-        self.note_content(instance, &file, after, cut.map(drop))
+        self.note_content(instance, &file, after, truncated.map(drop))
             .await
     }
 
