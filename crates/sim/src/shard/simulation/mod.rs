@@ -1,7 +1,8 @@
 //! The simulation of one seed: clients, a shard, and the messages, commits and crashes between them.
 
-use super::client::{Client, SLOTS};
-use super::compare::compare;
+mod crash;
+
+use super::client::Client;
 use super::event_queue::EventQueue;
 use super::model::{ComparedReply, ComparedResult, Model, RequestContext};
 use super::model_log::{ModelLog, compared_reply};
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 
 const CLIENTS: usize = 5;
 const EVENTS_PER_SEED: u64 = 20_000;
-/// One of this many events is followed by a crash, on average.
+/// Number of events between two crashes, on average.
 const EVENTS_PER_CRASH: u64 = 1_500;
 
 enum Event {
@@ -338,81 +339,6 @@ impl ShardSimulation {
         let pause = self.random.below(100_000);
         self.event_queue
             .schedule(pause, Event::SlotFree(client, slot));
-    }
-
-    /// The shard's process is killed or loses power, and all messages in transit are lost.
-    fn crash(&mut self) {
-        let store = &self.server.store;
-        let power_cut = self.random.one_in(2);
-        let kept_seq = match power_cut {
-            true => store.durable + self.random.below(store.committed - store.durable + 1),
-            false => store.committed,
-        };
-        self.rare_events
-            .count(if power_cut { "power loss" } else { "kill" });
-        self.rare_events
-            .count_if(kept_seq < store.last, "staged batches lost by a crash");
-        self.rare_events.count_if(
-            self.server.blocks_added > 0,
-            "reserved numbers forgotten by a crash",
-        );
-        self.rare_events.count_if(
-            !self.waiting_for_numbers.is_empty(),
-            "crash while numbers were reserved",
-        );
-        self.events
-            .record(format_args!("crash: {kept_seq} of {} kept", store.last));
-        self.event_queue.clear();
-        self.waiting_replies.clear();
-        self.waiting_for_numbers.clear();
-        self.commit_scheduled = false;
-        self.server.restart(kept_seq);
-        for lost in self.model_log.crash(kept_seq) {
-            let replaced = matches!(
-                lost,
-                MetaOp::Rename {
-                    mode: RenameMode::Replace,
-                    ..
-                }
-            );
-            self.rare_events
-                .count_if(replaced, "rename crossed a crash");
-        }
-        compare(&self.server, self.model_log.model());
-        if self.random.one_in(4) {
-            self.end_sessions();
-        }
-        self.resume_all();
-    }
-
-    /// All sessions end because no client reconnected in time.
-    fn end_sessions(&mut self) {
-        let orphans = self.server.recover();
-        self.rare_events.add("orphan removed at recovery", orphans);
-        self.model_log.end_sessions();
-        for index in 0..CLIENTS {
-            let session = self.new_session();
-            self.clients[index].begin_session(session);
-            self.clients[index].slots = Default::default();
-        }
-        self.resent.clear();
-        compare(&self.server, self.model_log.model());
-    }
-
-    /// All clients go on and resend their unanswered requests.
-    fn resume_all(&mut self) {
-        for client in 0..CLIENTS {
-            for slot in 0..SLOTS {
-                match self.clients[client].slots[slot].waiting {
-                    Some(_) => {
-                        self.resent.insert((client, slot));
-                        self.send(client, slot);
-                    }
-                    None => self.event_queue.schedule(1, Event::SlotFree(client, slot)),
-                }
-            }
-        }
-        self.event_queue.schedule(1, Event::SyncTick);
     }
 }
 
