@@ -1,8 +1,7 @@
 //! # sim: deterministic simulations of gupfs whose faults come from a seed
 //!
 //! Owns   the simulations: `shard` (the shard's state machine, its clients and their messages on one event queue), `process`
-//! (the
-//!        real client, servers, log and object store in one process on simulated disks), `cluster` (the parts of the real
+//!        (the real client, servers, log and object store in one process on simulated disks), `cluster` (the parts of the real
 //!        daemons on simulated hosts and a simulated network); the counts of rare events; the check that a seed gives the same
 //!        run twice; `kernel`, a model of how Linux applies the replies of a FUSE server.
 //! Never  runs in the product; takes time or random numbers from anything but its seed.

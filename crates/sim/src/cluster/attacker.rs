@@ -2,8 +2,7 @@
 //!
 //! Owns   forged credentials, replays of those that other clients showed, and of those of its own session after its end.
 //! Never  decides whether a replayed credential may be accepted: `access_check` does, at the object server's request handler.
-//! (A
-//!        forged credential must be refused.)
+//!        (A forged credential must be refused.)
 //! Enter  at `work`.
 
 use super::access_check::ShownCredentials;

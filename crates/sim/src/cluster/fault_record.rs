@@ -2,8 +2,7 @@
 //!
 //! Owns   the times of disk faults, power losses and partitions; the reservation of client faults.
 //! Never  excuses a failure that SEMANTICS does not name for a fault, or that happens outside the time of the fault. Servers
-//! and
-//!        connections may fail and return without an error at any program.
+//!        and connections may fail and return without an error at any program.
 //! Enter  at `FaultRecord::is_excused` for a failed call; `faults` reports what it injects.
 
 use super::client_host::Failure;

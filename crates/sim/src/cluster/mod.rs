@@ -1,7 +1,7 @@
 //! # cluster: a simulation of the real daemons' parts on simulated hosts and a simulated network
 //!
-//! Owns   a metadata server, object servers and clients, each on a host with its own disk, clock and network; the faults that hit
-//!        them; programs that know the result of each of their calls, or the possible results.
+//! Owns   a metadata server, object servers and clients, each on a host with its own disk, clock and network; the faults that
+//!        hit them; programs that know the result of each of their calls, or the possible results.
 //! Never  replaces a part of gupfs: only disk, index, clock, random source, tasks and network are simulated.
 //! Enter  at `run` (the simulation of a seed).
 

@@ -1,8 +1,8 @@
 //! # possible_states: the states that a shared object may be in, given the requests, their replies and their times
 //!
 //! Owns   the candidates. Overlapping operations may take effect in any order, but each between its request and its reply, and
-//! each
-//!        once (linearizability). A reply rules out all states that do not explain it; if none remains, a promise is broken.
+//!        each once (linearizability). A reply rules out all states that do not explain it; if none remains, a promise is
+//!        broken.
 //! Never  fixes an order early: changes are tried in every order, as late as possible; a read must fit some state of its time.
 //! Enter  at `PossibleStates::begin` and `PossibleStates::answered` for a change, at `PossibleStates::observed` for a read.
 

@@ -1,15 +1,14 @@
 //! # kernel: a model of how Linux applies the replies of a FUSE server
 //!
 //! Owns   dentries, attributes and pages as Linux caches them, with lifetimes and versions, under its locks; replies that are
-//! applied
-//!        late; notifications that wait.
+//!        applied late; notifications that wait.
 //! Never  knows the server; repairs a server's errors; uses a clock other than tokio's (paused, it is simulated).
 //! Enter  at `Kernel::mount`. The probes of crate `contract` test it like the running kernel (`tests/it/kernel.rs`).
 //!
 //! Linux takes its lock first (a directory's, a page's) and sends the request second, while a notification needs that lock. The
 //! rules of coherence follow from that, so the model has the locks. Every change of attributes raises a version; a reply to a
-//! request that
-//! was sent at an older version than the node's changes nothing. Replies to LINK and CREATE are applied without that check.
+//! request that was sent at an older version than the node's changes nothing. Replies to LINK and CREATE are applied without
+//! that check.
 
 mod dentries;
 mod files;

@@ -5,10 +5,8 @@
 //! Enter  at `HistoryProgram::work` (a program).
 //!
 //! A power loss may undo unsynced changes, and the checker does not know of power losses. So a power loss ends the history, and
-//! the next
-//! history has new files. A power loss of the metadata server while all clients live undoes no answered change; it ends the
-//! history only
-//! if a client may be absent, or a client has seen a change without a reply.
+//! the next history has new files. A power loss of the metadata server while all clients live undoes no answered change; it
+//! ends the history only if a client may be absent, or a client has seen a change without a reply.
 
 mod act;
 

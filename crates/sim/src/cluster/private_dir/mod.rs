@@ -1,8 +1,7 @@
 //! # private_dir: a program with a directory that only it changes
 //!
 //! Owns   the exact expected state after each of its calls; the states that a crash may leave; the state that other programs
-//! may
-//!        see.
+//!        may see.
 //! Never  accepts an error that no fault excuses.
 //! Enter  at `PrivateDirProgram::work`; other programs compare with `PublishedState`.
 
