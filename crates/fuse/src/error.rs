@@ -19,7 +19,7 @@ pub enum MountError {
     Mount { path: PathBuf, errno: Errno },
     /// Only without root.
     #[error("fusermount3 did not mount at {path}: {why}")]
-    Helper { path: PathBuf, why: String },
+    Fusermount { path: PathBuf, why: String },
     #[error("the mount ended before it was ready")]
     Gone,
     #[error("cannot parse the kernel's first message: {0}")]

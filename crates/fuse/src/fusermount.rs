@@ -22,7 +22,7 @@ const PROGRAM: &str = "fusermount3";
 
 /// Mounts at `path` with these options of fusermount3; returns the device descriptor of the connection.
 pub(crate) fn mount(path: &Path, options: &str) -> Result<OwnedFd, MountError> {
-    let failed = |why: String| MountError::Helper {
+    let failed = |why: String| MountError::Fusermount {
         path: path.into(),
         why,
     };

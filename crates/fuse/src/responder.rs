@@ -108,3 +108,102 @@ pub(crate) fn reply_through_entry(entry: EntryRef, unique: Unique, mut reply: Re
         false => entry.reply_when_last(unique, reply.into_slices(unique), in_place),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{Pool, Scratch};
+    use crate::limits::ALIGN;
+    use crate::reply::IntoReply;
+    use crate::transport::ring::{COMMIT_ID, DetachedEntry, HEADERS};
+    use crate::{OpenReply, ReplyData};
+    use bytes::Bytes;
+
+    const UNIQUE: Unique = Unique(0x1234);
+    const CAPACITY: usize = 2 * ALIGN;
+
+    fn replies() -> Vec<Reply> {
+        let pieces: Vec<Bytes> = (0..2000u32)
+            .map(|piece| Bytes::copy_from_slice(&piece.to_ne_bytes()))
+            .collect();
+        let pool = Arc::new(Pool::new(CAPACITY));
+        let mut scratch = Scratch::new(3, pool);
+        scratch.copy_from_slice(b"abc");
+        let data: [ReplyData; 5] = [
+            vec![1; 100].into(),
+            Bytes::from_static(b"bytes").into(),
+            (b"static" as &'static [u8]).into(),
+            pieces.into(),
+            scratch.into(),
+        ];
+        let mut replies = vec![
+            Reply::empty(),
+            Reply::error(Errno::ENOENT),
+            OpenReply::default().into_reply(),
+        ];
+        replies.extend(data.map(IntoReply::into_reply));
+        replies
+    }
+
+    fn on_device(mut reply: Reply) -> Vec<u8> {
+        reply.with_slices(UNIQUE, |slices| {
+            slices.iter().flat_map(|slice| slice.to_vec()).collect()
+        })
+    }
+
+    /// An entry with a request, and a reference to it.
+    fn request() -> (DetachedEntry, EntryRef) {
+        let entry = DetachedEntry::new(CAPACITY).unwrap();
+        let mut headers = [0; HEADERS];
+        headers[COMMIT_ID..][..8].copy_from_slice(&UNIQUE.0.to_ne_bytes());
+        let incoming = entry.arrive(&headers, b"payload", false);
+        (entry, incoming.into_entry())
+    }
+
+    #[test]
+    fn a_reply_has_the_same_bytes_on_a_device_and_in_an_entry_at_once_or_later() {
+        for ((at_once, later), written) in replies().into_iter().zip(replies()).zip(replies()) {
+            let expected = on_device(written);
+            let (entry, last) = request();
+            reply_through_entry(last, UNIQUE, at_once);
+            assert_eq!(entry.take_reply(), Some(expected.clone()));
+
+            let (entry, reference) = request();
+            let payload = reference.take_payload().unwrap();
+            reply_through_entry(reference, UNIQUE, later);
+            assert_eq!(entry.take_reply(), None, "the payload is in use");
+            drop(payload);
+            assert_eq!(entry.take_reply(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn data_in_place_stays_there_whether_the_reply_is_written_at_once_or_later() {
+        for later in [false, true] {
+            let (entry, reference) = request();
+            let payload = reference.take_payload().unwrap();
+            let mut scratch = Scratch::in_entry(payload, CAPACITY);
+            scratch[..5].copy_from_slice(b"hello");
+            scratch.truncate(5);
+            let other = later.then(|| reference.clone());
+            let reply = ReplyData::from(scratch).into_reply();
+            reply_through_entry(reference, UNIQUE, reply);
+            drop(other);
+            let expected = on_device(ReplyData::from(b"hello".to_vec()).into_reply());
+            assert_eq!(entry.take_reply(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_reply_that_does_not_fit_into_its_entry_becomes_eio() {
+        for later in [false, true] {
+            let (entry, reference) = request();
+            let other = later.then(|| reference.clone());
+            let reply = vec![1; CAPACITY + 1].into_reply();
+            reply_through_entry(reference, UNIQUE, reply);
+            drop(other);
+            let expected = on_device(Reply::error(Errno::EIO));
+            assert_eq!(entry.take_reply(), Some(expected));
+        }
+    }
+}

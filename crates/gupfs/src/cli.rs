@@ -114,17 +114,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn the_command_line_has_no_contradictions() {
         Cli::command().debug_assert();
     }
 
     #[test]
     fn every_command_shows_an_example_and_its_exit_codes() {
-        fn look(command: &clap::Command, path: &str) {
+        fn check(command: &clap::Command, path: &str) {
             for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {
-                    look(sub, &path);
+                    check(sub, &path);
                     continue;
                 }
                 let after = sub
@@ -141,6 +141,6 @@ mod tests {
                 );
             }
         }
-        look(&Cli::command(), "");
+        check(&Cli::command(), "");
     }
 }

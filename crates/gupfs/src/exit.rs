@@ -106,7 +106,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn trouble_says_what_why_and_what_to_do() {
+    fn an_error_has_message_cause_and_advice() {
         let error = std::io::Error::from_raw_os_error(13);
         let error = CliError::new("cannot write '/srv/x/gupfs.toml'")
             .because(&error)

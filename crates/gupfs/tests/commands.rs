@@ -56,7 +56,7 @@ fn help_lists_the_commands() {
 }
 
 #[test]
-fn help_of_up_tells_all_it_takes() {
+fn help_of_up_lists_all_options() {
     expect![[r#"
         Start all servers on this machine and mount the file system; an empty directory becomes a new store
 
@@ -112,7 +112,7 @@ fn help_of_up_tells_all_it_takes() {
 }
 
 #[test]
-fn help_of_check_tells_what_is_found_and_the_exit_codes() {
+fn help_of_check_lists_findings_and_exit_codes() {
     expect![[r#"
         Look for inconsistencies in a stopped store, and repair what can be repaired without losing anything
 
@@ -184,7 +184,7 @@ fn programs_of_the_suite_start_their_processes_under_bench() {
 }
 
 #[test]
-fn the_version_is_told_to_people_and_scripts() {
+fn the_version_is_printed_as_text_and_json() {
     assert!(printed(&gupfs(["version"])).starts_with("gupfs 0."));
     let json: serde_json::Value =
         serde_json::from_str(&printed(&gupfs(["version", "--json"]))).unwrap();
@@ -271,7 +271,7 @@ fn every_command_has_a_manual_page() {
 }
 
 #[test]
-fn doctor_looks_at_the_machine() {
+fn doctor_reports_on_this_host() {
     let dir = tempfile::tempdir().unwrap();
     let output = gupfs(["doctor".as_ref(), dir.path().as_os_str(), "--json".as_ref()]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -320,7 +320,7 @@ fn the_example_configuration_can_be_used() {
 }
 
 #[test]
-fn what_is_neither_a_store_nor_a_mount_is_named() {
+fn a_path_that_is_neither_store_nor_mount_is_named() {
     let dir = tempfile::tempdir().unwrap();
     for command in ["status", "df", "stop"] {
         let output = gupfs([command.as_ref(), dir.path().as_os_str()]);

@@ -6,7 +6,7 @@ use gupfs_conform::{Filter, run};
 use running::{TestStore, can_mount};
 
 #[test]
-fn the_mount_behaves_as_posix_says() {
+fn the_mount_conforms_to_posix() {
     if !can_mount() {
         return;
     }

@@ -74,7 +74,7 @@ fn a_deleted_object_is_an_error_named_in_status_and_never_zeros() {
 }
 
 #[test]
-fn rotten_bytes_are_an_error_named_in_status() {
+fn bit_rot_is_an_error_named_in_status() {
     if !can_mount() {
         return;
     }
@@ -170,7 +170,7 @@ fn an_ost_restored_from_an_older_copy_is_down_until_the_loss_is_accepted() {
 }
 
 #[test]
-fn an_ost_that_is_not_there_is_down_and_the_others_serve() {
+fn a_missing_ost_is_down_and_the_others_serve() {
     if !can_mount() {
         return;
     }

@@ -141,7 +141,7 @@ fn line(mount: &Path, path: &Path) -> String {
 
 /// Makes an image of a store of this version, if GUPFS_MAKE_IMAGE names one.
 #[test]
-fn an_image_is_made_if_its_name_is_given() {
+fn an_image_is_made_if_a_name_is_given() {
     let Ok(name) = std::env::var("GUPFS_MAKE_IMAGE") else {
         return;
     };
@@ -218,7 +218,7 @@ fn wait_until_purged(running: &UpProcess) {
 }
 
 #[test]
-fn stores_of_all_versions_are_opened_with_all_that_is_in_them() {
+fn stores_of_all_versions_open_with_all_their_data() {
     if !can_mount() {
         return;
     }
@@ -255,7 +255,7 @@ fn stores_of_all_versions_are_opened_with_all_that_is_in_them() {
 }
 
 #[test]
-fn a_store_of_a_version_that_is_not_known_yet_is_refused_by_its_number() {
+fn a_store_of_an_unknown_version_is_refused_with_its_number() {
     if !can_mount() {
         return;
     }

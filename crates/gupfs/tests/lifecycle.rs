@@ -38,7 +38,7 @@ fn clean(test_store: &TestStore) {
 }
 
 #[test]
-fn a_store_is_made_used_stopped_and_found_again() {
+fn a_store_keeps_its_files_over_a_restart() {
     if !can_mount() {
         return;
     }
@@ -68,7 +68,7 @@ fn a_store_is_made_used_stopped_and_found_again() {
 }
 
 #[test]
-fn after_kill_9_everything_answered_is_there_and_the_mount_point_is_free() {
+fn after_kill_9_every_acknowledged_change_exists_and_the_mount_point_is_free() {
     if !can_mount() {
         return;
     }
@@ -95,7 +95,7 @@ fn after_kill_9_everything_answered_is_there_and_the_mount_point_is_free() {
 }
 
 #[test]
-fn a_dead_mount_is_taken_away_at_the_next_start() {
+fn a_dead_mount_is_removed_at_the_next_start() {
     if !can_mount() {
         return;
     }
@@ -151,7 +151,7 @@ fn the_mount_watchdog_removes_the_mount_of_a_killed_process() {
 }
 
 #[test]
-fn an_initialisation_that_broke_off_is_begun_anew() {
+fn an_interrupted_initialisation_is_started_again() {
     if !can_mount() {
         return;
     }
@@ -177,7 +177,7 @@ fn an_initialisation_that_broke_off_is_begun_anew() {
 }
 
 #[test]
-fn osts_are_added_and_prepared_directories_are_taken() {
+fn osts_are_added_and_prepared_directories_are_used() {
     if !can_mount() {
         return;
     }
@@ -198,7 +198,7 @@ fn osts_are_added_and_prepared_directories_are_taken() {
 }
 
 #[test]
-fn a_mount_in_use_is_not_torn_away_until_asked_twice() {
+fn a_mount_in_use_is_unmounted_only_after_a_second_signal() {
     if !can_mount() {
         return;
     }
@@ -228,7 +228,7 @@ fn a_mount_in_use_is_not_torn_away_until_asked_twice() {
 }
 
 #[test]
-fn a_mount_in_use_is_stopped_when_the_last_user_is_gone() {
+fn a_mount_in_use_is_stopped_when_its_last_user_ends() {
     if !can_mount() {
         return;
     }
@@ -242,7 +242,7 @@ fn a_mount_in_use_is_stopped_when_the_last_user_is_gone() {
 }
 
 #[test]
-fn an_unmount_from_outside_ends_it_cleanly() {
+fn an_unmount_by_another_program_ends_the_process_cleanly() {
     if !can_mount() {
         return;
     }
@@ -256,7 +256,7 @@ fn an_unmount_from_outside_ends_it_cleanly() {
 }
 
 #[test]
-fn stop_ends_it_and_status_tells_whether_it_runs() {
+fn stop_ends_the_process_and_status_shows_whether_it_runs() {
     if !can_mount() {
         return;
     }
@@ -302,7 +302,7 @@ fn stop_ends_it_and_status_tells_whether_it_runs() {
 }
 
 #[test]
-fn df_and_layout_tell_where_bytes_are_and_will_be() {
+fn df_and_layout_show_space_and_layouts() {
     if !can_mount() {
         return;
     }
@@ -381,7 +381,7 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
 
 /// The limit is global: the test lowers it for a moment, then restores it or the value of the mount.
 #[test]
-fn who_may_raises_what_one_request_carries() {
+fn a_mount_of_root_raises_the_pages_limit() {
     let knob = "/proc/sys/fs/fuse/max_pages_limit";
     let limit = || -> u16 { fs::read_to_string(knob).unwrap().trim().parse().unwrap() };
     if !can_mount() {
@@ -480,7 +480,7 @@ fn check_exposition(page: &str) {
 }
 
 #[test]
-fn a_deep_store_can_be_asked_although_socket_addresses_are_short() {
+fn a_store_with_a_long_path_has_a_control_socket() {
     if !can_mount() {
         return;
     }
@@ -522,7 +522,7 @@ fn events_are_json_if_asked() {
 }
 
 #[test]
-fn metadata_that_vanished_is_not_replaced_by_an_empty_name_space() {
+fn lost_metadata_is_not_replaced_by_an_empty_name_space() {
     if !can_mount() {
         return;
     }

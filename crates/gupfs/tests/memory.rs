@@ -16,7 +16,7 @@ const FIXED: u64 = 64 << 20;
 const OF_AN_INODE: u64 = 160;
 
 #[test]
-fn after_listing_many_files_the_process_needs_what_its_bounds_say() {
+fn after_listing_many_files_the_memory_is_within_its_limits() {
     if !can_mount() {
         return;
     }

@@ -33,7 +33,7 @@ fn moved_by_reads(path: &Path, read: impl Fn()) -> [bool; 3] {
 }
 
 #[test]
-fn access_times_move_as_the_mount_option_says() {
+fn access_times_change_according_to_the_mount_option() {
     if !can_mount() {
         return;
     }
@@ -85,7 +85,7 @@ fn a_change_of_status_makes_the_next_read_of_cached_pages_move_the_access_time()
 }
 
 #[test]
-fn a_read_only_mount_stays_so_whatever_the_kernel_is_told() {
+fn a_read_only_mount_stays_read_only_after_a_remount() {
     if !can_mount() {
         return;
     }

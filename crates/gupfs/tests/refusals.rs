@@ -174,7 +174,7 @@ fn a_wrong_mount_point_is_refused_before_a_store_is_made() {
 }
 
 #[test]
-fn store_and_mount_point_may_not_lie_in_one_another() {
+fn nested_store_and_mount_point_are_refused() {
     let test_store = TestStore::new();
     fs::create_dir_all(test_store.store().join("inner")).unwrap();
     let printed = |store: PathBuf, mnt: PathBuf| {
@@ -233,7 +233,7 @@ impl Drop for SmallDisk<'_> {
 }
 
 #[test]
-fn a_disk_without_room_is_refused() {
+fn a_disk_without_free_space_is_refused() {
     if !can_mount() {
         return;
     }

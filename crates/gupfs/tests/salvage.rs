@@ -306,7 +306,7 @@ fn kinds(list: &serde_json::Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_whole_store_is_left_as_it_is() {
+fn an_undamaged_store_is_not_changed() {
     if !can_mount() {
         return;
     }
@@ -324,7 +324,7 @@ fn a_whole_store_is_left_as_it_is() {
 }
 
 #[test]
-fn what_the_index_has_is_kept_although_the_log_is_damaged() {
+fn the_index_is_kept_although_the_log_is_damaged() {
     if !can_mount() {
         return;
     }
@@ -339,7 +339,7 @@ fn what_the_index_has_is_kept_although_the_log_is_damaged() {
 }
 
 #[test]
-fn what_the_log_has_is_kept_although_the_index_is_gone() {
+fn the_log_is_kept_although_the_index_is_missing() {
     if !can_mount() {
         return;
     }
@@ -365,7 +365,7 @@ fn what_the_log_has_is_kept_although_the_index_is_gone() {
 }
 
 #[test]
-fn with_half_a_log_alone_its_part_is_kept_and_the_rest_from_objects() {
+fn with_half_a_log_its_part_is_kept_and_other_files_are_rebuilt_from_objects() {
     if !can_mount() {
         return;
     }
@@ -389,7 +389,7 @@ fn with_half_a_log_alone_its_part_is_kept_and_the_rest_from_objects() {
 }
 
 #[test]
-fn with_neither_log_nor_index_files_are_made_again_from_their_objects() {
+fn with_neither_log_nor_index_files_are_rebuilt_from_their_objects() {
     if !can_mount() {
         return;
     }
@@ -420,7 +420,7 @@ fn with_neither_log_nor_index_files_are_made_again_from_their_objects() {
 }
 
 #[test]
-fn accept_loss_starts_a_damaged_store_with_what_can_be_read() {
+fn accept_loss_starts_a_damaged_store_with_its_readable_part() {
     if !can_mount() {
         return;
     }
@@ -455,7 +455,7 @@ fn accept_loss_starts_a_damaged_store_with_what_can_be_read() {
 }
 
 #[test]
-fn a_salvage_that_was_interrupted_is_finished_by_the_next() {
+fn an_interrupted_salvage_is_completed_by_the_next() {
     if !can_mount() {
         return;
     }
@@ -473,7 +473,7 @@ fn a_salvage_that_was_interrupted_is_finished_by_the_next() {
 
 /// The flipped bit: in a file of the metadata or of a target.
 #[test]
-fn flipped_bits_are_told_and_salvaged() {
+fn flipped_bits_are_reported_and_salvaged() {
     if !can_mount() {
         return;
     }
@@ -520,7 +520,7 @@ fn flipped_bits_are_told_and_salvaged() {
 
 /// A damaged target is reported, and the metadata is unaffected.
 #[test]
-fn flipped_bits_of_a_target_are_told() {
+fn flipped_bits_of_a_target_are_reported() {
     if !can_mount() {
         return;
     }

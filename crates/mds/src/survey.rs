@@ -86,7 +86,7 @@ impl fmt::Display for MetadataLoss {
 pub struct TargetSurvey {
     cluster: ClusterId,
     clock: Clock,
-    found: Seq,
+    log_end: Seq,
     known: BTreeMap<OstId, KnownTarget>,
     reports: Mutex<BTreeMap<OstId, SurveyedTarget>>,
     changed: Notify,
@@ -101,7 +101,7 @@ impl TargetSurvey {
         Ok(Arc::new(TargetSurvey {
             cluster,
             clock,
-            found: kv.last_seq(),
+            log_end: kv.last_seq(),
             known: recorded_targets(kv)?,
             reports: Mutex::default(),
             changed: Notify::new(),
@@ -159,7 +159,7 @@ impl TargetSurvey {
 
     fn is_ahead(&self, surveyed: &SurveyedTarget) -> bool {
         let known = self.known.get(&surveyed.ost);
-        known.is_some_and(|known| has_later_state(&surveyed.identity.owner, known, self.found))
+        known.is_some_and(|known| has_later_state(&surveyed.identity.owner, known, self.log_end))
     }
 
     fn report(&self, report: OssReport) -> ClusterReplyBody {
@@ -219,7 +219,7 @@ impl Service<ClusterRequest, ClusterReply> for TargetSurvey {
 pub(crate) async fn survey_local(
     targets: &[TargetHandle],
     known: &BTreeMap<OstId, KnownTarget>,
-    found: Seq,
+    log_end: Seq,
 ) -> Vec<SurveyedTarget> {
     let mut reports = Vec::new();
     for target in targets {
@@ -231,7 +231,7 @@ pub(crate) async fn survey_local(
             continue;
         }
         let mut holdings = None;
-        if has_later_state(&identity.owner, known, found) {
+        if has_later_state(&identity.owner, known, log_end) {
             let counted = admin.holdings(known.owner).await;
             if let Err(why) = &counted {
                 tracing::warn!(ost = %target.ost, why, "a target cannot count its objects that are lost");
@@ -251,7 +251,7 @@ pub(crate) async fn survey_local(
 pub(crate) fn compute_loss(
     surveyed: Vec<SurveyedTarget>,
     known: &BTreeMap<OstId, KnownTarget>,
-    found: Seq,
+    log_end: Seq,
 ) -> Option<MetadataLoss> {
     let is_heard = |ost: &OstId| surveyed.iter().any(|target| target.ost == *ost);
     let unheard: Vec<OstId> = (known.keys().copied())
@@ -269,7 +269,7 @@ pub(crate) fn compute_loss(
         let Some(known) = known.get(&target.ost) else {
             continue;
         };
-        if !has_later_state(&target.identity.owner, known, found) {
+        if !has_later_state(&target.identity.owner, known, log_end) {
             continue;
         }
         loss.owner = loss.owner.max(target.identity.owner.epoch);

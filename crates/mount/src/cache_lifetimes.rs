@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Attributes in replies to LINK and to a CREATE of an existing file have no lifetime: the kernel takes them unconditionally, so
-/// an older reply that arrives late would stay cached (COHERENCE, rule 2).
+/// an older reply that arrives late would stay cached (crate `contract`, rule `Lifetimes`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheLifetimes {
     pub names: Duration,

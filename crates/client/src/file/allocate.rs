@@ -35,6 +35,7 @@ impl AllocateMode {
 }
 
 impl FileIo {
+    /// fallocate(2), as `Client::allocate` promises.
     pub async fn allocate(
         &self,
         file: &OpenFile,

@@ -24,6 +24,7 @@ impl FileIo {
         self.atime == AtimeMode::Always
     }
 
+    /// read(2), as `Client::read` promises.
     pub async fn read(
         &self,
         file: &OpenFile,

@@ -39,6 +39,7 @@ impl FileSync {
         })
     }
 
+    /// fsync(2), as `Client::fsync` promises.
     pub async fn fsync(&self, file: &OpenFile, data_only: bool) -> Result<(), FsError> {
         tracing::trace!(target: "walk", file = file!(), "fsync");
         Counters::add(&self.counters.fsyncs, 1);

@@ -29,6 +29,7 @@ pub struct WriteDone {
 }
 
 impl FileIo {
+    /// write(2), as `Client::write` promises.
     pub async fn write(
         &self,
         file: &OpenFile,
@@ -54,6 +55,7 @@ impl FileIo {
         Ok(done)
     }
 
+    /// Writes under the range lock: inline if the file stays small enough, otherwise under the write lease to objects.
     async fn write_locked(
         &self,
         inode: &ActiveInode,
@@ -100,7 +102,8 @@ impl FileIo {
         self.write_objects(inode, at, data).await
     }
 
-    /// The caller has the write lease, and has locked the range, and everything from the file's end on if the write moves it.
+    /// Writes to objects. The caller has the write lease, and has locked the range, and everything from the file's end on if the
+    /// write moves it.
     async fn write_objects(
         &self,
         inode: &ActiveInode,

@@ -6,7 +6,7 @@ use gupfs_proto::{FsError, InodeId, OwnerEpoch, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
-pub struct LockTable {
+pub(super) struct LockTable {
     /// The session of these locks, and the server instance.
     pub session: SessionId,
     pub instance: OwnerEpoch,
@@ -27,7 +27,7 @@ pub struct LockTable {
 }
 
 #[derive(Clone, Copy)]
-pub struct LockWaiter {
+pub(super) struct LockWaiter {
     pub lock: AdvisoryLock,
     pub granted: bool,
 }
@@ -91,7 +91,7 @@ impl LockTable {
 
 /// The change to the session's locks at one grant sequence.
 #[derive(Clone, Copy, Debug)]
-pub enum LockChange {
+pub(super) enum LockChange {
     Nothing,
     Taken(AdvisoryLock),
     /// Not taken; but a flock of the other mode, which the request was to convert, is freed.

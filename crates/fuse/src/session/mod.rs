@@ -59,7 +59,7 @@ pub struct RequestCounts {
 /// Mounts `fs` at `path` and serves it with threads of this crate.
 ///
 /// # Errors
-/// `Path` if the mount point is absent; `Mount` or `Helper` if mounting fails; `Version`, `KernelLacks`, `NotInit` or `Malformed` if
+/// `Path` if the mount point is absent; `Mount` or `Fusermount` if mounting fails; `Version`, `KernelLacks`, `NotInit` or `Malformed` if
 /// the kernel is unsuitable; `NoIoUring` or `Ring` if io_uring is required and not available; `Device`, `Thread` or `Gone` if a
 /// descriptor or thread cannot be created or the mount ends meanwhile. Nothing is mounted afterwards.
 pub fn mount<F: FileSystem>(

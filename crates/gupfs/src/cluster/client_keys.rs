@@ -124,17 +124,17 @@ pub fn change_list<T>(
     flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed("lock", &error))?;
     let mut list = KeyList::read(&path).map_err(|why| failed("read", &why))?;
     let changed = change(&mut list)?;
-    let aside = path.with_extension("new");
+    let temporary = path.with_extension("new");
     let write = || -> std::io::Result<()> {
         let text = toml::to_string(&list).expect("a list has only values that TOML has");
-        let mut file = secret(&aside)?;
+        let mut file = secret(&temporary)?;
         file.set_len(0)?;
         write!(
             file,
             "# The hosts that may mount, by their client keys. `gupfs key` writes this file: do not edit.\n\n{text}"
         )?;
         file.sync_all()?;
-        std::fs::rename(&aside, &path)?;
+        std::fs::rename(&temporary, &path)?;
         File::open(store_dir.root())?.sync_all()
     };
     write().map_err(|error| failed("write", &error))?;

@@ -94,7 +94,7 @@ fn salvage_json(done: &Salvaged) -> serde_json::Value {
 }
 
 fn salvage_text(done: &Salvaged) -> String {
-    let Some(aside) = &done.aside else {
+    let Some(damaged_dir) = &done.damaged_dir else {
         return "Nothing is damaged: the metadata is unchanged.\n".to_string();
     };
     let mut text = String::new();
@@ -129,7 +129,7 @@ fn salvage_text(done: &Salvaged) -> String {
         "the new metadata has {} inodes with {} names; the damaged log and index are in '{}'\n",
         show_count(done.findings.inodes),
         show_count(done.findings.entries),
-        aside.display()
+        damaged_dir.display()
     );
     text += &match done.findings.faults.len() {
         0 => "Salvaged. No problems.\n".to_string(),

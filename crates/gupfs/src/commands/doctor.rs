@@ -6,7 +6,7 @@ use crate::kernel::{self, FactSelection, KernelProbe};
 use crate::store_dir::OSTS_DEFAULT;
 use crate::stores::DescriptorBudget;
 use clap::Args;
-use gupfs_contract::{ProbeReport as Tried, ProbeOutcome, RequirementLevel};
+use gupfs_contract::{ProbeOutcome, ProbeReport, RequirementLevel};
 use gupfs_fuse::over_io_uring::{self, UringSupport};
 use gupfs_fuse::pages_limit;
 use serde::Serialize;
@@ -63,10 +63,10 @@ impl Doctor {
             requests(),
         ];
         findings.extend(self.dir.as_deref().map(space));
-        let tried = tried();
-        match &tried {
+        let facts = test_facts();
+        match &facts {
             Ok(facts) => findings.extend(rules(facts)),
-            Err(why) => findings.push(untried(why)),
+            Err(why) => findings.push(no_facts(why)),
         }
         let healthy = findings
             .iter()
@@ -75,7 +75,7 @@ impl Doctor {
             println!(
                 "{}",
                 serde_json::json!({
-                    "healthy": healthy, "findings": findings, "facts": tried.unwrap_or_default(),
+                    "healthy": healthy, "findings": findings, "facts": facts.unwrap_or_default(),
                 })
             );
         } else {
@@ -248,12 +248,12 @@ fn requests() -> Finding {
 }
 
 /// Tests every fact about the kernel now.
-fn tried() -> Result<Vec<Tried>, String> {
+fn test_facts() -> Result<Vec<ProbeReport>, String> {
     let probe = KernelProbe::begin(FactSelection::All, gupfs_fuse::FuseTransport::Auto);
     probe.map_err(|error| error.to_string())?.findings()
 }
 
-fn untried(why: &str) -> Finding {
+fn no_facts(why: &str) -> Finding {
     let what = format!("could not be tested: {why}");
     Finding {
         needed: false,
@@ -267,28 +267,28 @@ fn untried(why: &str) -> Finding {
 }
 
 /// The number of facts that hold, by rule, and a line for each fact that does not hold.
-fn rules(facts: &[Tried]) -> Vec<Finding> {
-    let stands = |tried: &&Tried| tried.outcome == ProbeOutcome::Holds;
+fn rules(facts: &[ProbeReport]) -> Vec<Finding> {
+    let holds = |fact: &&ProbeReport| fact.outcome == ProbeOutcome::Holds;
     let by_rule = facts.chunk_by(|one, next| one.rule == next.rule);
     let counts: Vec<String> = by_rule
         .map(|facts| {
-            let standing = facts.iter().filter(stands).count();
-            format!("{} {standing}", kernel::name_of(facts[0].rule))
+            let holding = facts.iter().filter(holds).count();
+            format!("{} {holding}", kernel::name_of(facts[0].rule))
         })
         .collect();
-    let standing = facts.iter().filter(stands).count();
+    let holding = facts.iter().filter(holds).count();
     let what = format!(
-        "{standing} of {} facts hold: {}",
+        "{holding} of {} facts hold: {}",
         facts.len(),
         counts.join(", ")
     );
     let mut findings = vec![finding("kernel rules", true, what, "")];
     let mut untried: BTreeMap<&str, usize> = BTreeMap::new();
-    for tried in facts {
-        match &tried.outcome {
+    for fact in facts {
+        match &fact.outcome {
             ProbeOutcome::Holds => {}
             ProbeOutcome::Untested(why) => *untried.entry(why).or_default() += 1,
-            ProbeOutcome::Differs(how) => findings.push(differs(tried, how)),
+            ProbeOutcome::Differs(how) => findings.push(differs(fact, how)),
         }
     }
     for (why, count) in untried {
@@ -304,19 +304,21 @@ fn rules(facts: &[Tried]) -> Vec<Finding> {
     findings
 }
 
-fn differs(tried: &Tried, how: &str) -> Finding {
-    let what = format!("does not hold: {}: {how}", tried.behaviour);
-    let todo = match tried.requirement {
+fn differs(fact: &ProbeReport, how: &str) -> Finding {
+    let what = format!("does not hold: {}: {how}", fact.behaviour);
+    let todo = match fact.requirement {
         RequirementLevel::Required => "`gupfs up` refuses this kernel: use another one",
         RequirementLevel::ForPageCache => {
             "gupfs works without the page cache, more slowly; Linux 6.18 does not have this problem"
         }
-        RequirementLevel::ForSharing => "a file system that several hosts mount needs a newer kernel",
+        RequirementLevel::ForSharing => {
+            "a file system that several hosts mount needs a newer kernel"
+        }
         RequirementLevel::Tolerated => "nothing to do: gupfs handles both behaviours",
     };
     Finding {
-        needed: tried.requirement == RequirementLevel::Required,
-        ..finding(kernel::name_of(tried.rule), false, what, todo)
+        needed: fact.requirement == RequirementLevel::Required,
+        ..finding(kernel::name_of(fact.rule), false, what, todo)
     }
 }
 

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_leaves_everything_to_defaults() {
+    fn an_empty_configuration_sets_no_key() {
         assert_eq!(
             Config::parse("", Path::new("x")).unwrap(),
             Config::default()

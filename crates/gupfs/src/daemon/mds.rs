@@ -3,8 +3,8 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    BoundListener, KeyListFile, MDS_PORT, SurveyContext,
-    disconnect_revoked_keys, identity, listen, read_cluster_key, read_tls, survey,
+    BoundListener, KeyListFile, MDS_PORT, SurveyContext, disconnect_revoked_keys, identity, listen,
+    read_cluster_key, read_tls, survey,
 };
 use crate::config::Config;
 use crate::control;
@@ -18,7 +18,7 @@ use crate::stores::{DescriptorBudget, open_metadata, refuse_lost_metadata};
 use gupfs_mds::{Mds, MetaHandler};
 use gupfs_platform::{BootTime, Disk, Platform};
 use gupfs_proto::VirtualShards;
-use gupfs_rpc::{AuthKey, Handlers, OssConnections, Role};
+use gupfs_rpc::{AuthKey, Handlers, LocalIdentity, OssConnections, ProcessIdentity, Role};
 use std::sync::Arc;
 
 /// The settings of `gupfs mds`.
@@ -75,26 +75,11 @@ pub async fn run(
     parts.mds = Some(mds.clone());
     parts.oss_connections.push(oss_connections);
     let parts = Arc::new(parts);
-    let meta = MetaHandler::new(mds.clone(), config.cluster.root_squash.unwrap_or(true));
-    let handlers = Handlers::none()
-        .with_peer_handler(meta.clone())
-        .with_service(ClusterHandler::new(&parts));
-    let keys = Arc::new(KeyListFile::of(&store.dir));
-    let revocation = disconnect_revoked_keys(
-        platform.clone(),
-        parts.connected_peers(),
-        meta.clone(),
-        keys.clone(),
-    );
-    let capacity = DescriptorBudget::of_this_process(0)?.capacity;
-    let server = listener.serve(&identity, local, cluster, keys, (handlers, meta), capacity);
+    let address = serve_requests(&store, &settings, (&identity, local), listener, &parts)?;
     let ready = format!(
-        "metadata served at {}, ready in {}; Ctrl-C to stop",
-        server.address(),
+        "metadata served at {address}, ready in {}; Ctrl-C to stop",
         show_time(platform.clock.boot().since(began))
     );
-    let _ = parts.server.set(server);
-    let _revocation = platform.tasks.spawn("revoked keys", revocation);
     // The control socket comes after the surveyed OSTs serve: an administrator who accepts a loss stops the daemon when
     // `gupfs status` answers.
     let early_stop = tokio::select! {
@@ -132,15 +117,49 @@ pub async fn run(
     if let Some(server) = parts.server.get() {
         server.stop();
     }
+    stop_server(&store, &mds).await?;
+    print_event(settings.json, "stopped", "stopped; all data is kept");
+    Ok(())
+}
+
+/// Accepts connections from now on; returns the address.
+fn serve_requests(
+    store: &LockedStore,
+    settings: &Settings,
+    (identity, local): (&ProcessIdentity, LocalIdentity),
+    listener: BoundListener,
+    parts: &Arc<Parts>,
+) -> CliResult<String> {
+    let mds = parts.mds.clone().expect("this process serves the metadata");
+    let squash = settings.config.cluster.root_squash.unwrap_or(true);
+    let meta = MetaHandler::new(mds, squash);
+    let handlers = Handlers::none()
+        .with_peer_handler(meta.clone())
+        .with_service(ClusterHandler::new(parts));
+    let keys = Arc::new(KeyListFile::of(&store.dir));
+    let revocation = disconnect_revoked_keys(
+        identity.platform.clone(),
+        parts.connected_peers(),
+        meta.clone(),
+        keys.clone(),
+    );
+    let capacity = DescriptorBudget::of_this_process(0)?.capacity;
+    let cluster = parts.cluster;
+    let server = listener.serve(identity, local, cluster, keys, (handlers, meta), capacity);
+    let address = server.address().to_string();
+    let _ = parts.server.set(server);
+    (identity.platform.tasks).spawn("revoked keys", revocation);
+    Ok(address)
+}
+
+async fn stop_server(store: &LockedStore, mds: &Mds) -> CliResult<()> {
     let stopped = mds.stop().await;
     let _ = std::fs::remove_file(store.dir.pid());
     stopped.map_err(|error| {
         CliError::new("the metadata server did not stop cleanly")
             .because(&error)
             .todo("the next start recovers it; `gupfs check` looks for damage")
-    })?;
-    print_event(settings.json, "stopped", "stopped; all data is kept");
-    Ok(())
+    })
 }
 
 async fn start(

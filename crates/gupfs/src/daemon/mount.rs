@@ -14,8 +14,8 @@ use crate::node::{
 };
 use gupfs_client::{Client, ClientCallbacks, Route, renew_after_reconnect};
 use gupfs_mount::CallDeadlines;
-use gupfs_platform::{BootTime, Platform};
-use gupfs_proto::FsError;
+use gupfs_platform::{BootTime, Platform, Task};
+use gupfs_proto::{ClusterId, FsError};
 use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +46,89 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     // Before the mount, because it can fail.
     make_base_of_mounts()?;
     let probe = probe_kernel(&config.mount);
+    let Some(session) = connect(&settings, platform, &mut stop_events).await? else {
+        return Ok(());
+    };
+    let MountSession {
+        client, renewal, ..
+    } = &session;
+    let name = settings.point.display().to_string();
+    let mut parts = Parts::new(name, session.cluster, platform, began);
+    parts.client = Some(client.clone());
+    parts.calls = session.calls.clone();
+    parts.mds_connection = Some(session.mds_connection.clone());
+    parts.oss_connections.push(session.oss_connections.clone());
+    let parts = Arc::new(parts);
+    let mount_settings = MountSettings {
+        source: session.mds_address.clone(),
+        point: &settings.point,
+        config: &config.mount,
+        shared: true,
+        call_deadlines: Some(CallDeadlines {
+            deadline: config.mount.deadline.unwrap_or(Deadline::DEFAULT).time(),
+        }),
+        json: settings.json,
+    };
+    let verdict = tokio::select! {
+        verdict = kernel_verdict(probe, platform) => verdict?,
+        why = stop_events.wait() => {
+            print_event(settings.json, "stopping", &why);
+            renewal.stop();
+            end_session(&settings, &parts, client, platform).await?;
+            print_event(settings.json, "stopped", "stopped before the file system was mounted");
+            return Ok(());
+        }
+    };
+    let mut mounted =
+        ActiveMount::start(mount_settings, verdict, platform, client, stop_events).await?;
+    let _ = parts.mount.set(mounted.mount().clone());
+    let run = make_run_of_mount(mounted.mount().at())?;
+    let control_service = Arc::new(ControlService {
+        parts: parts.clone(),
+        stop: stop_sender,
+    });
+    let control = control::serve(&run, &platform.tasks, control_service)?;
+    let metrics = start_metrics(config, platform, &parts).await?;
+    let ready = format!(
+        "{} mounted at {}, ready in {}; Ctrl-C to stop",
+        session.mds_address,
+        mounted.mount().at().display(),
+        show_time(platform.clock.boot().since(began))
+    );
+    print_event(settings.json, "ready", &ready);
+    let why = mounted.wait_for_unmount().await;
+    print_event(settings.json, "stopping", &why);
+    mounted.finish().await;
+    if let Some(metrics) = metrics {
+        metrics.stop();
+    }
+    renewal.stop();
+    let ended = end_session(&settings, &parts, client, platform).await;
+    drop(control);
+    let _ = std::fs::remove_dir(&run);
+    ended?;
+    print_event(settings.json, "stopped", "stopped; all data is kept");
+    Ok(())
+}
+
+/// A session at the metadata server, with its connections.
+struct MountSession {
+    client: Arc<Client>,
+    cluster: ClusterId,
+    mds_address: String,
+    mds_connection: Arc<ClientConnection>,
+    oss_connections: Arc<OssConnections>,
+    calls: Arc<Calls>,
+    renewal: Task<()>,
+}
+
+/// Connects to the metadata server and opens a session; None if a stop event came first.
+async fn connect(
+    settings: &Settings,
+    platform: &Platform,
+    stop_events: &mut StopEvents,
+) -> CliResult<Option<MountSession>> {
+    let config = &settings.config;
     let identity = identity(
         platform,
         read_key(config.cluster.key.as_deref())?,
@@ -63,7 +146,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         server = mds_connection.wait_connected(CONNECT_TIMEOUT) => server,
         why = stop_events.wait() => {
             print_event(settings.json, "stopped", &why);
-            return Ok(());
+            return Ok(None);
         }
     };
     let address = mds_connection.status().address;
@@ -90,7 +173,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         client = Client::connect_with_route(route, platform.clone(), options) => client,
         why = stop_events.wait() => {
             print_event(settings.json, "stopped", &why);
-            return Ok(());
+            return Ok(None);
         }
     };
     let client = client.map_err(|refusal: FsError| {
@@ -104,61 +187,15 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         "renew after reconnect",
         renew_after_reconnect(mds_connection.clone(), client.clone()),
     );
-    let mut parts = Parts::new(name, server.cluster, platform, began);
-    parts.client = Some(client.clone());
-    parts.calls = calls;
-    parts.mds_connection = Some(mds_connection);
-    parts.oss_connections.push(oss_connections);
-    let parts = Arc::new(parts);
-    let mount_settings = MountSettings {
-        source: address.clone(),
-        point: &settings.point,
-        config: &config.mount,
-        shared: true,
-        call_deadlines: Some(CallDeadlines {
-            deadline: config.mount.deadline.unwrap_or(Deadline::DEFAULT).time(),
-        }),
-        json: settings.json,
-    };
-    let verdict = tokio::select! {
-        verdict = kernel_verdict(probe, platform) => verdict?,
-        why = stop_events.wait() => {
-            print_event(settings.json, "stopping", &why);
-            renewal.stop();
-            end_session(&settings, &parts, &client, platform).await?;
-            print_event(settings.json, "stopped", "stopped before the file system was mounted");
-            return Ok(());
-        }
-    };
-    let mut mounted =
-        ActiveMount::start(mount_settings, verdict, platform, &client, stop_events).await?;
-    let _ = parts.mount.set(mounted.mount().clone());
-    let run = make_run_of_mount(mounted.mount().at())?;
-    let control_service = Arc::new(ControlService {
-        parts: parts.clone(),
-        stop: stop_sender,
-    });
-    let control = control::serve(&run, &platform.tasks, control_service)?;
-    let metrics = start_metrics(config, platform, &parts).await?;
-    let ready = format!(
-        "{address} mounted at {}, ready in {}; Ctrl-C to stop",
-        mounted.mount().at().display(),
-        show_time(platform.clock.boot().since(began))
-    );
-    print_event(settings.json, "ready", &ready);
-    let why = mounted.wait_for_unmount().await;
-    print_event(settings.json, "stopping", &why);
-    mounted.finish().await;
-    if let Some(metrics) = metrics {
-        metrics.stop();
-    }
-    renewal.stop();
-    let ended = end_session(&settings, &parts, &client, platform).await;
-    drop(control);
-    let _ = std::fs::remove_dir(&run);
-    ended?;
-    print_event(settings.json, "stopped", "stopped; all data is kept");
-    Ok(())
+    Ok(Some(MountSession {
+        client,
+        cluster: server.cluster,
+        mds_address: address,
+        mds_connection,
+        oss_connections,
+        calls,
+        renewal,
+    }))
 }
 
 /// Ends the session: it reports open files and releases its write leases.

@@ -163,18 +163,28 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         server.stop();
     }
     let _ = reports.await; // stopped above
+    stop_server(&oss, &verifier_reporter, &last_report, platform).await?;
+    print_event(settings.json, "stopped", "stopped; all data is kept");
+    Ok(())
+}
+
+async fn stop_server(
+    oss: &Oss,
+    verifier_reporter: &VerifierReporter,
+    reporter: &OssReporter,
+    platform: &Platform,
+) -> CliResult<()> {
     if let Err(refusal) = oss.stop().await {
-        report_retired_verifiers(&oss, &verifier_reporter, platform).await;
+        report_retired_verifiers(oss, verifier_reporter, platform).await;
         return Err(CliError::new("an OST did not stop cleanly")
             .because(&refusal)
             .todo("the next start recovers it"));
     }
     // Without this report the metadata server notices the end of the connection.
     tokio::select! {
-        _ = last_report.report_stopped() => {}
+        _ = reporter.report_stopped() => {}
         () = platform.clock.sleep(STOP_REPORT_TIMEOUT) => {}
     }
-    print_event(settings.json, "stopped", "stopped; all data is kept");
     Ok(())
 }
 

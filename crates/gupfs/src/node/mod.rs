@@ -91,19 +91,7 @@ impl Node {
             Roles::start(&mut store, &settings, platform, calls.clone(), reserved).await?;
         print_loss(&roles.mds, settings.json);
         let roles = Arc::new(roles);
-        let mut parts = Parts::new(
-            store.dir.root().display().to_string(),
-            store.marker.cluster(),
-            platform,
-            began,
-        );
-        parts.store_dir = Some(store.dir.clone());
-        parts.mds = Some(roles.mds.clone());
-        parts.oss = Some(roles.oss.clone());
-        parts.client = Some(roles.client.clone());
-        parts.calls = calls;
-        parts.oss_connections.extend(roles.oss_connections.clone());
-        let parts = Arc::new(parts);
+        let parts = Arc::new(parts(&store, &roles, calls, platform, began));
         if let Some(reserved) = reserved {
             let budget = DescriptorBudget::of_this_process(store.marker.osts().count())?;
             reserved.serve(&store, &settings, &roles, &parts, budget.capacity);
@@ -131,20 +119,11 @@ impl Node {
                 return Ok(None);
             }
         };
-        let mounted = match verdict {
-            Ok(verdict) => {
-                ActiveMount::start(
-                    mount_settings,
-                    verdict,
-                    platform,
-                    &roles.client,
-                    stop_events,
-                )
-                .await
-            }
-            Err(error) => Err(error),
+        let mounted = async {
+            let client = &roles.client;
+            ActiveMount::start(mount_settings, verdict?, platform, client, stop_events).await
         };
-        let mounted = match mounted {
+        let mounted = match mounted.await {
             Ok(mounted) => mounted,
             Err(error) => {
                 roles.stop().await;
@@ -236,6 +215,24 @@ impl Node {
         );
         print_event(self.json, "ready", &text);
     }
+}
+
+fn parts(
+    store: &LockedStore,
+    roles: &Roles,
+    calls: Arc<Calls>,
+    platform: &Platform,
+    began: BootTime,
+) -> Parts {
+    let name = store.dir.root().display().to_string();
+    let mut parts = Parts::new(name, store.marker.cluster(), platform, began);
+    parts.store_dir = Some(store.dir.clone());
+    parts.mds = Some(roles.mds.clone());
+    parts.oss = Some(roles.oss.clone());
+    parts.client = Some(roles.client.clone());
+    parts.calls = calls;
+    parts.oss_connections.extend(roles.oss_connections.clone());
+    parts
 }
 
 /// Prints the event `loss` if this start continues with an older copy of the metadata.

@@ -111,33 +111,13 @@ impl Roles {
         if identity.is_some() {
             mds.attach(client.session(), Peer::local(client.clone()));
         }
-        let stamps = platform.tasks.spawn("stamps", {
-            let (mds, oss, platform) = (mds.clone(), oss.clone(), platform.clone());
-            async move {
-                loop {
-                    platform.clock.sleep(STAMP_INTERVAL).await;
-                    report_stamps(&mds, &oss).await;
-                    share_capability_keys(&mds, &oss, &platform);
-                }
-            }
-        });
-        let verifiers = platform.tasks.spawn("verifiers", {
-            let (reporter, platform) = (verifier_reporter.clone(), platform.clone());
-            async move {
-                loop {
-                    platform.clock.sleep(VERIFIER_INTERVAL).await;
-                    if let Err(refusal) = reporter.report_changes().await {
-                        tracing::warn!(%refusal, "a retired write verifier of an OST is not recorded yet");
-                    }
-                }
-            }
-        });
+        let background = start_background_tasks(&mds, &oss, &verifier_reporter, platform);
         let roles = Roles {
             mds,
             oss,
             client,
             oss_connections: of_mds.into_iter().chain(of_client).collect(),
-            background: [stamps, verifiers],
+            background,
         };
         Ok((roles, reserved))
     }
@@ -170,6 +150,37 @@ impl Roles {
         }
         clean
     }
+}
+
+/// Starts the reports of stamps and of retired write verifiers.
+fn start_background_tasks(
+    mds: &Arc<Mds>,
+    oss: &Arc<Oss>,
+    verifier_reporter: &Arc<VerifierReporter>,
+    platform: &Platform,
+) -> [Task<()>; 2] {
+    let stamps = platform.tasks.spawn("stamps", {
+        let (mds, oss, platform) = (mds.clone(), oss.clone(), platform.clone());
+        async move {
+            loop {
+                platform.clock.sleep(STAMP_INTERVAL).await;
+                report_stamps(&mds, &oss).await;
+                share_capability_keys(&mds, &oss, &platform);
+            }
+        }
+    });
+    let verifiers = platform.tasks.spawn("verifiers", {
+        let (reporter, platform) = (verifier_reporter.clone(), platform.clone());
+        async move {
+            loop {
+                platform.clock.sleep(VERIFIER_INTERVAL).await;
+                if let Err(refusal) = reporter.report_changes().await {
+                    tracing::warn!(%refusal, "a retired write verifier of an OST is not recorded yet");
+                }
+            }
+        }
+    });
+    [stamps, verifiers]
 }
 
 /// Writes the superblocks of new targets.

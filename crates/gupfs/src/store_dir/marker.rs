@@ -241,7 +241,7 @@ mod tests {
         check(
             &other,
             expect![[r#"
-                the store in '/srv/x' uses what this program does not know: erasure-coding.
+                the store in '/srv/x' uses features that this program does not support: erasure-coding.
                   → use the newer gupfs that wrote it."#]],
         );
     }

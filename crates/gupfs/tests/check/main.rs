@@ -115,7 +115,7 @@ fn kinds_of(list: &serde_json::Value) -> Vec<String> {
 }
 
 #[test]
-fn a_whole_store_has_no_problems() {
+fn an_undamaged_store_has_no_problems() {
     if !can_mount() {
         return;
     }
@@ -189,7 +189,7 @@ fn an_object_on_a_wrong_ost_is_found() {
 }
 
 #[test]
-fn an_object_its_inode_knows_nothing_of_is_found() {
+fn an_object_that_its_inode_lists_as_never_created_is_found() {
     if !can_mount() {
         return;
     }
@@ -207,7 +207,7 @@ fn an_object_its_inode_knows_nothing_of_is_found() {
 }
 
 #[test]
-fn bytes_that_do_not_match_their_checksum_are_found_when_asked_for() {
+fn bytes_that_do_not_match_their_checksum_are_found_with_data() {
     if !can_mount() {
         return;
     }
@@ -272,7 +272,7 @@ impl Ino for fs::DirEntry {
 }
 
 #[test]
-fn wrong_counts_are_found_and_set_right() {
+fn wrong_counts_are_found_and_repaired() {
     if !can_mount() {
         return;
     }
@@ -297,7 +297,7 @@ fn wrong_counts_are_found_and_set_right() {
 }
 
 #[test]
-fn records_that_cannot_be_read_are_found_and_left_alone() {
+fn unreadable_records_are_found_and_not_changed() {
     if !can_mount() {
         return;
     }
@@ -324,7 +324,7 @@ fn records_that_cannot_be_read_are_found_and_left_alone() {
 }
 
 #[test]
-fn records_that_cannot_be_read_are_salvaged() {
+fn unreadable_records_are_salvaged() {
     if !can_mount() {
         return;
     }
@@ -366,7 +366,7 @@ fn records_that_cannot_be_read_are_salvaged() {
 }
 
 #[test]
-fn a_directory_inside_of_itself_is_salvaged() {
+fn a_directory_inside_itself_is_salvaged() {
     if !can_mount() {
         return;
     }
@@ -414,7 +414,7 @@ fn a_directory_inside_of_itself_is_salvaged() {
 }
 
 #[test]
-fn leftovers_that_belong_to_nothing_are_found_and_removed() {
+fn leftovers_are_found_and_removed() {
     if !can_mount() {
         return;
     }
@@ -437,7 +437,7 @@ fn leftovers_that_belong_to_nothing_are_found_and_removed() {
 }
 
 #[test]
-fn a_log_damaged_in_the_middle_is_told_and_nothing_is_served() {
+fn a_log_damaged_in_the_middle_is_reported_and_not_served() {
     if !can_mount() {
         return;
     }
@@ -477,7 +477,7 @@ fn a_log_damaged_in_the_middle_is_told_and_nothing_is_served() {
 }
 
 #[test]
-fn a_target_that_cannot_be_opened_is_told() {
+fn a_target_that_cannot_be_opened_is_reported() {
     if !can_mount() {
         return;
     }
@@ -491,7 +491,7 @@ fn a_target_that_cannot_be_opened_is_told() {
 }
 
 #[test]
-fn a_store_in_use_is_not_looked_at() {
+fn a_store_in_use_is_not_checked() {
     if !can_mount() {
         return;
     }

@@ -29,7 +29,7 @@ fn an_object(osts: &Path) -> PathBuf {
 }
 
 #[test]
-fn osts_elsewhere_are_looked_at_if_they_are_named_and_told_if_not() {
+fn osts_of_object_servers_are_checked_if_named_and_counted_if_not() {
     if !can_mount() {
         return;
     }

@@ -98,7 +98,7 @@ fn refused(cluster: &TestCluster, oss: usize) -> u64 {
 }
 
 #[test]
-fn wall_clocks_that_jump_change_time_stamps_and_nothing_else() {
+fn wall_clocks_that_jump_affect_only_time_stamps() {
     if !can_mount() {
         return;
     }

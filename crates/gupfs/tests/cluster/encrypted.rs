@@ -25,7 +25,7 @@ fn certificates(dir: &Path, name: &str) {
 }
 
 #[test]
-fn a_cluster_over_tls_works_and_others_are_told_why_they_do_not_belong() {
+fn a_cluster_over_tls_works_and_rejects_others_with_the_reason() {
     if !can_mount() {
         return;
     }
@@ -85,7 +85,7 @@ fn a_cluster_over_tls_works_and_others_are_told_why_they_do_not_belong() {
 }
 
 #[test]
-fn a_client_that_speaks_tls_is_told_that_the_server_does_not() {
+fn a_client_with_tls_learns_that_the_server_has_none() {
     if !can_mount() {
         return;
     }

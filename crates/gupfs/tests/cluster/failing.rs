@@ -1,6 +1,6 @@
 //! Failing disks of servers: what fsync acknowledged is kept, and a server whose store has failed ends.
 
-use crate::fragile::{FragileDisk, Syncer, forget_pages};
+use crate::failing_disk::{FragileDisk, Syncer, forget_pages};
 use crate::running::{TIMEOUT, TestStore, UpProcess, can_mount, gupfs};
 use crate::test_cluster::TestCluster;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 const SETTLED: Duration = Duration::from_secs(8);
 
 #[test]
-fn fsync_succeeds_over_nothing_that_was_lost_though_another_program_took_the_error() {
+fn fsync_fails_after_a_loss_although_another_program_got_the_error() {
     if !can_mount() {
         return;
     }
@@ -90,7 +90,7 @@ fn sync(mount: &Path) {
 }
 
 #[test]
-fn what_was_synced_survives_an_index_that_could_not_be_and_restarts_before_and_after_a_power_cut() {
+fn synced_data_survives_an_index_whose_sync_failed_and_restarts_before_and_after_a_power_loss() {
     if !can_mount() {
         return;
     }
@@ -149,7 +149,7 @@ fn what_was_synced_survives_an_index_that_could_not_be_and_restarts_before_and_a
 }
 
 #[test]
-fn a_metadata_server_whose_store_failed_ends_and_its_clients_go_on_with_the_next() {
+fn a_metadata_server_whose_store_failed_ends_and_its_clients_continue_after_a_restart() {
     if !can_mount() {
         return;
     }
@@ -198,7 +198,7 @@ fn a_metadata_server_whose_store_failed_ends_and_its_clients_go_on_with_the_next
 }
 
 #[test]
-fn an_object_server_whose_disk_failed_ends_and_fsync_says_so_also_after_its_restart() {
+fn an_object_server_whose_disk_failed_ends_and_fsync_fails_also_after_its_restart() {
     if !can_mount() {
         return;
     }

@@ -100,7 +100,7 @@ fn town_open_to_all() -> TestCluster {
 }
 
 #[test]
-fn a_host_with_a_client_key_mounts_and_cannot_speak_as_a_server() {
+fn a_host_with_a_client_key_mounts_and_cannot_act_as_a_server() {
     if !can_mount() {
         return;
     }
@@ -152,7 +152,7 @@ fn a_host_with_a_client_key_mounts_and_cannot_speak_as_a_server() {
 }
 
 #[test]
-fn a_revoked_key_ends_the_mount_and_lets_nobody_in() {
+fn a_revoked_key_ends_the_mount_and_is_rejected() {
     if !can_mount() {
         return;
     }

@@ -188,7 +188,7 @@ fn a_count_under_a_lock_is_exact_also_while_the_metadata_server_is_killed() {
 }
 
 #[test]
-fn locks_of_a_mount_that_died_are_free_after_its_term() {
+fn locks_of_a_dead_mount_are_released_after_its_term() {
     if !can_mount() {
         return;
     }
@@ -213,7 +213,7 @@ fn locks_of_a_mount_that_died_are_free_after_its_term() {
 }
 
 #[test]
-fn locks_on_a_shared_mount_are_as_posix_says() {
+fn locks_on_a_shared_mount_conform_to_posix() {
     if !can_mount() {
         return;
     }

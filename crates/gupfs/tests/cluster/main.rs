@@ -5,31 +5,31 @@
 #[path = "../running/mod.rs"]
 mod running;
 
-mod agree;
+mod call_deadlines;
 mod checked;
 mod clocks;
-mod crowd;
-mod cut_off;
 mod encrypted;
-mod ends;
 mod failing;
-mod fragile;
+mod failing_disk;
 #[path = "../power_cut/images.rs"]
 mod images;
-mod in_time;
-mod joined;
+mod joining_oss;
 mod keys;
 mod load;
 mod locks;
+mod many_sessions;
+mod mount_end;
 mod networks;
 mod panics;
-mod planted;
+mod partitions;
+mod planted_panic;
 mod posix;
 mod power;
 mod refused;
 mod restored;
 mod rights;
-mod squashed;
-mod survive;
+mod root_squash;
+mod server_kills;
 mod test_cluster;
+mod two_mounts;
 mod verified;

@@ -4,7 +4,7 @@
 //! the function that `None.unwrap()` calls. The daemons know nothing of it.
 #![cfg(target_arch = "x86_64")] // registers are set by hand
 
-use crate::planted::{Program, plant, threads};
+use crate::planted_panic::{Program, plant, threads};
 use crate::running::{TestStore, can_mount, is_mounted};
 use crate::test_cluster::{Daemon, TestCluster};
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ fn write_and_read(mount: &Path, what: &str, round: usize) {
 }
 
 #[test]
-fn a_panic_in_any_thread_of_a_server_ends_it_and_clients_go_on_after_its_restart() {
+fn a_panic_in_any_thread_of_a_server_ends_it_and_clients_continue_after_its_restart() {
     if !can_mount() {
         return;
     }

@@ -59,12 +59,12 @@ fn passes(flags: &[&str], filter: &Filter) {
 }
 
 #[test]
-fn a_mount_among_others_behaves_as_posix_says() {
+fn a_mount_of_a_cluster_conforms_to_posix() {
     passes(&[], &filter());
 }
 
 #[test]
-fn where_the_servers_check_alone_only_what_does_not_reach_them_is_unchecked() {
+fn with_permissions_of_servers_only_requests_that_do_not_reach_them_are_unchecked() {
     let unchecked = [
         "fifo/permissions-bind-opening",
         "inotify/watching-needs-read-permission",

@@ -16,7 +16,7 @@ fn cuts() -> usize {
 }
 
 #[test]
-fn power_cuts_of_the_metadata_server_undo_nothing_that_was_answered() {
+fn power_cuts_of_the_metadata_server_undo_no_acknowledged_change() {
     if !can_mount() {
         return;
     }
@@ -118,7 +118,7 @@ impl Book {
 }
 
 #[test]
-fn power_cuts_of_an_object_server_are_told_by_fsync_and_take_nothing_that_was_synced() {
+fn power_cuts_of_an_object_server_are_reported_by_fsync_and_lose_no_synced_data() {
     if !can_mount() {
         return;
     }

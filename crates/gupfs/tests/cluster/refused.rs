@@ -54,7 +54,7 @@ fn keys_that_are_wrong_missing_or_open_to_others() {
 }
 
 #[test]
-fn without_a_key_nobody_listens_beyond_this_host() {
+fn a_server_without_a_key_listens_only_on_this_host() {
     let dir = tempfile::tempdir().unwrap();
     let target = text(dir.path());
     if std::path::Path::new("/etc/gupfs/cluster.key").exists() {
@@ -130,7 +130,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_store_is_for_its_owner_alone_whatever_the_umask() {
+fn only_its_owner_can_access_a_store_whatever_the_umask() {
     for umask in ["0", "077"] {
         let dir = tempfile::tempdir().unwrap();
         let store = dir.path().join("store");

@@ -192,7 +192,7 @@ fn an_older_copy_of_an_ost_is_refused_however_often_it_is_started() {
 }
 
 #[test]
-fn a_twin_of_an_ost_is_refused_and_the_original_serves_on() {
+fn a_second_copy_of_an_ost_is_refused_and_the_original_continues_to_serve() {
     if !can_mount() {
         return;
     }

@@ -250,7 +250,7 @@ fn run(tried: impl Future<Output = ()>) {
 }
 
 #[test]
-fn what_was_not_given_is_refused_counted_and_shown() {
+fn requests_without_a_capability_are_refused_counted_and_shown() {
     if !can_mount() {
         return;
     }
@@ -334,7 +334,7 @@ fn what_was_not_given_is_refused_counted_and_shown() {
 }
 
 #[test]
-fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() {
+fn requests_of_an_ended_session_are_refused_before_others_get_its_leases() {
     if !can_mount() {
         return;
     }
@@ -394,7 +394,7 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
 }
 
 #[test]
-fn who_was_cut_off_longer_than_its_pass_counts_goes_on() {
+fn a_client_continues_after_its_session_capability_expired_in_a_partition() {
     if !can_mount() {
         return;
     }

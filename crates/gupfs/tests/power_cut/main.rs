@@ -61,7 +61,7 @@ fn without_fsync_the_same_test_fails() {
 
 /// Test: SEMANTICS "An acknowledged change survives the end of the process".
 #[test]
-fn answered_changes_survive_kill_9() {
+fn acknowledged_changes_survive_kill_9() {
     let kills = std::env::var("GUPFS_KILLS")
         .ok()
         .and_then(|kills| kills.parse().ok())

@@ -41,7 +41,7 @@ fn parse(page: &str) -> Vec<Loss> {
 }
 
 #[test]
-fn a_chapter_is_taken_apart() {
+fn a_chapter_is_parsed() {
     let page = "\
 # Page\n\n## Other\n\n```sh\nno\n```\n\n## Recovering\n\n```sh\nnot of a loss\n```\n\n### A disk's end, or two\n\nText.\n\n```sh\n\
 first\n```\n\nMore.\n\n```sh\nsecond\n\nthird\n```\n\n### Nothing to do\n\nText.\n\n## Next\n\n### Not here\n";

@@ -7,15 +7,15 @@
 
 mod chapter;
 #[allow(dead_code)]
-#[path = "../cluster/fragile.rs"]
-mod fragile;
+#[path = "../cluster/failing_disk.rs"]
+mod failing_disk;
 #[path = "../power_cut/images.rs"]
 mod images;
 #[path = "../running/mod.rs"]
 mod running;
 mod site;
 
-use fragile::FragileDisk;
+use failing_disk::FragileDisk;
 use images::Images;
 use rustix::process::{Pid, Signal, kill_process};
 use site::{Site, at, recover, write_synced};

@@ -29,10 +29,10 @@ pub struct CapabilityIssuer {
     secret: ClusterKey,
     session_key: CapabilityKey,
     pub open_key: OpenCapabilityKey,
-    state: Mutex<IssuerState>,
+    tables: Mutex<IssuerTables>,
 }
 
-struct IssuerState {
+struct IssuerTables {
     keys: BTreeMap<OstId, Arc<OstKey>>,
     /// For each session with a session capability: when its newest one expires.
     valid_until: BTreeMap<SessionId, BootTime>,
@@ -74,7 +74,7 @@ impl CapabilityIssuer {
             epoch,
             session_key,
             open_key: OpenCapabilityKey::new(cluster.as_ref(), store),
-            state: Mutex::new(IssuerState {
+            tables: Mutex::new(IssuerTables {
                 keys: BTreeMap::new(),
                 valid_until: BTreeMap::new(),
                 predecessor_until: platform.clock.boot() + SESSION_CAPABILITY_TERM,
@@ -90,14 +90,14 @@ impl CapabilityIssuer {
     }
 
     fn ost_key(&self, ost: OstId) -> Arc<OstKey> {
-        if let Some(key) = self.state.lock().keys.get(&ost) {
+        if let Some(key) = self.tables.lock().keys.get(&ost) {
             return key.clone();
         }
         let key = ClusterKey::capability_key(self.cluster.as_ref(), &self.key_share(ost));
         let epoch = self.epoch;
         let server_mac = key.compute_mac(&CapabilityStatement::Server { epoch, ost });
         let made = Arc::new(OstKey { key, server_mac });
-        self.state.lock().keys.insert(ost, made.clone());
+        self.tables.lock().keys.insert(ost, made.clone());
         made
     }
 
@@ -161,7 +161,7 @@ impl CapabilityIssuer {
     /// A capability that shows that this session is alive. Called when the server knows that it is, at the moment of the reply.
     pub fn session_capability(&self, session: SessionId) -> SessionCapability {
         let until = self.platform.clock.boot() + SESSION_CAPABILITY_TERM;
-        self.state.lock().valid_until.insert(session, until);
+        self.tables.lock().valid_until.insert(session, until);
         let (epoch, until) = (self.epoch, millis(until));
         let statement = CapabilityStatement::Session {
             epoch,
@@ -199,56 +199,56 @@ impl CapabilityIssuer {
 
     /// An OST does not forget an announced end; so the server announces none that a power loss could undo.
     fn announced_ends(&self) -> Vec<SessionId> {
-        let state = self.state.lock();
-        let ended = state.ended.iter().filter(|(_, ended)| ended.may_announce);
+        let tables = self.tables.lock();
+        let ended = tables.ended.iter().filter(|(_, ended)| ended.may_announce);
         ended.map(|(session, _)| *session).collect()
     }
 
     /// The session is unregistered: it gets no session capability from here on.
     pub fn session_ended(&self, session: SessionId) {
         let now = self.platform.clock.boot();
-        let mut state = self.state.lock();
-        let until = state
+        let mut tables = self.tables.lock();
+        let until = tables
             .valid_until
             .remove(&session)
-            .unwrap_or(state.predecessor_until);
-        state.ended.entry(session).or_insert_with(|| EndedSession {
+            .unwrap_or(tables.predecessor_until);
+        tables.ended.entry(session).or_insert_with(|| EndedSession {
             since: now,
             until,
             fenced: BTreeSet::new(),
             may_announce: false,
         });
-        state
+        tables
             .ended
             .retain(|_, ended| now.since(ended.since) <= ANNOUNCED_FOR);
     }
 
     /// The client has closed the session, or its end survives a power loss.
     pub fn may_announce_end(&self, session: SessionId) {
-        if let Some(ended) = self.state.lock().ended.get_mut(&session) {
+        if let Some(ended) = self.tables.lock().ended.get_mut(&session) {
             ended.may_announce = true;
         }
     }
 
     /// How long an OST that did not learn of a session's end may accept the session.
     pub fn valid_until(&self, session: SessionId) -> BootTime {
-        let state = self.state.lock();
-        let ended = state.ended.get(&session);
-        ended.map_or(state.predecessor_until, |ended| ended.until)
+        let tables = self.tables.lock();
+        let ended = tables.ended.get(&session);
+        ended.map_or(tables.predecessor_until, |ended| ended.until)
     }
 
     pub fn is_fenced(&self, session: SessionId, ost: OstId) -> bool {
-        let state = self.state.lock();
-        let ended = state.ended.get(&session);
+        let tables = self.tables.lock();
+        let ended = tables.ended.get(&session);
         ended.is_some_and(|ended| ended.fenced.contains(&ost))
     }
 
     pub fn mark_fenced(&self, session: SessionId, ost: OstId) {
         let now = self.platform.clock.boot();
-        let mut state = self.state.lock();
-        let predecessor_until = state.predecessor_until;
+        let mut tables = self.tables.lock();
+        let predecessor_until = tables.predecessor_until;
         // The previous owner ended this session; this server announces the end from here on.
-        let ended = state.ended.entry(session).or_insert_with(|| EndedSession {
+        let ended = tables.ended.entry(session).or_insert_with(|| EndedSession {
             since: now,
             until: predecessor_until,
             fenced: BTreeSet::new(),

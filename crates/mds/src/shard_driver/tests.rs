@@ -37,7 +37,7 @@ async fn parts() -> MdsParts {
     let identity_context = IdentityContext {
         cluster,
         ours: OwnerMark::default(),
-        found: Seq(0),
+        log_end: Seq(0),
         lost_before: OwnerEpoch(0),
         accept_loss: false,
     };

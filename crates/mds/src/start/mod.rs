@@ -152,7 +152,7 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
             run: options.platform.random.u64(),
             durable: kv.durable_seq(),
         },
-        found: options.found.log.last,
+        log_end: options.found.log.last,
         lost_before: lost.from,
         accept_loss: options.accept_loss,
     };

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const ACTORS: usize = 3;
 
 #[derive(Default, Debug)]
-struct Seen {
+struct CrashCounts {
     power_losses: u64,
     kills: u64,
     died: u64,
@@ -30,26 +30,26 @@ struct Seen {
 
 #[test]
 fn crashes_at_any_call_lose_nothing_that_was_promised() {
-    let mut seen = Seen::default();
+    let mut counts = CrashCounts::default();
     for seed in 0..60 {
-        simulate(run_instances(seed, &mut seen));
+        simulate(run_instances(seed, &mut counts));
     }
-    println!("{seen:?}");
+    println!("{counts:?}");
     for (what, count) in [
-        ("power losses", seen.power_losses),
-        ("kills", seen.kills),
-        ("deaths while serving", seen.died),
-        ("unanswered changes", seen.unanswered),
-        ("changes lost before they were durable", seen.lost),
-        ("orphans", seen.orphans),
-        ("writers", seen.writers),
-        ("objects", seen.objects),
+        ("power losses", counts.power_losses),
+        ("kills", counts.kills),
+        ("deaths while serving", counts.died),
+        ("unanswered changes", counts.unanswered),
+        ("changes lost before they were durable", counts.lost),
+        ("orphans", counts.orphans),
+        ("writers", counts.writers),
+        ("objects", counts.objects),
     ] {
-        assert!(count >= 10, "hardly any {what}: {seen:?}");
+        assert!(count >= 10, "hardly any {what}: {counts:?}");
     }
 }
 
-async fn run_instances(seed: u64, seen: &mut Seen) {
+async fn run_instances(seed: u64, counts: &mut CrashCounts) {
     let random = FakeRandom::new(seed ^ 0x5eed);
     let fixture = Simulated::new(seed);
     let mut actors = first_instance(&fixture).await;
@@ -66,10 +66,10 @@ async fn run_instances(seed: u64, seen: &mut Seen) {
         let mut durable = None;
         if let Ok(mds) = fixture.start_as(fixture.start_options(&platform)).await {
             let report = mds.recovery();
-            seen.orphans += report.orphans_forgotten;
-            seen.writers += report.writers;
-            seen.resumed_truncates += report.cuts_resumed;
-            seen.torn += u64::from(report.log_was_torn);
+            counts.orphans += report.orphans_forgotten;
+            counts.writers += report.writers;
+            counts.resumed_truncates += report.cuts_resumed;
+            counts.torn += u64::from(report.log_was_torn);
             if !fixture.disk.is_dead() && random.one_in(2) {
                 fixture
                     .disk
@@ -82,17 +82,17 @@ async fn run_instances(seed: u64, seen: &mut Seen) {
                 platform: platform.clone(),
                 mds,
             };
-            durable = serve(&instance, &mut actors, &random, &mut given, seen).await;
+            durable = serve(&instance, &mut actors, &random, &mut given, counts).await;
             only_killed |= durable.is_some();
-            seen.died += u64::from(fixture.disk.is_dead());
+            counts.died += u64::from(fixture.disk.is_dead());
         }
         match random.one_in(3) {
             true => {
-                seen.kills += 1;
+                counts.kills += 1;
                 fixture.kill(&platform).await;
             }
             false => {
-                seen.power_losses += 1;
+                counts.power_losses += 1;
                 only_killed = false;
                 if let Some(durable) = durable {
                     for actor in &mut actors {
@@ -103,7 +103,7 @@ async fn run_instances(seed: u64, seen: &mut Seen) {
             }
         }
     }
-    last_instance(&fixture, &mut actors, seen).await;
+    last_instance(&fixture, &mut actors, counts).await;
 }
 
 fn random_call(random: &FakeRandom) -> CallKind {
@@ -133,7 +133,7 @@ async fn serve(
     actors: &mut [Actor],
     random: &FakeRandom,
     given: &mut BTreeSet<InodeId>,
-    seen: &mut Seen,
+    counts: &mut CrashCounts,
 ) -> Option<Seq> {
     let client = match open(instance).await {
         Ok(client) => client,
@@ -141,7 +141,7 @@ async fn serve(
     };
     for actor in actors.iter_mut() {
         match actor.match_state(&client).await {
-            Some(lost) => seen.lost += lost,
+            Some(lost) => counts.lost += lost,
             None => return None, // the server died in the meantime
         }
     }
@@ -155,8 +155,8 @@ async fn serve(
     let (one, two, three) = tokio::join!(one, two, three);
     let mut durable = Seq(0);
     for played in [one, two, three] {
-        seen.unanswered += u64::from(played.unanswered);
-        seen.objects += played.objects;
+        counts.unanswered += u64::from(played.unanswered);
+        counts.objects += played.objects;
         durable = durable.max(played.durable);
         for ino in played.made {
             assert!(given.insert(ino), "{ino:?} was given twice");
@@ -177,11 +177,11 @@ async fn open(instance: &ServerInstance) -> Result<Client, FsError> {
 }
 
 /// Lets all background work finish, and checks whether records and objects fit together.
-async fn last_instance(fixture: &Simulated, actors: &mut [Actor], seen: &mut Seen) {
+async fn last_instance(fixture: &Simulated, actors: &mut [Actor], counts: &mut CrashCounts) {
     let instance = fixture.start().await;
     let client = open(&instance).await.unwrap();
     for actor in actors.iter_mut() {
-        seen.lost += actor.match_state(&client).await.unwrap();
+        counts.lost += actor.match_state(&client).await.unwrap();
     }
     client.change(0, MetaOp::CloseSession).await.unwrap();
     let is_over = async || {

@@ -1,4 +1,4 @@
-//! Opening and closing files; whether an open file uses the page cache or direct I/O (COHERENCE, rule 8).
+//! Opening and closing files; whether an open file uses the page cache or direct I/O (crate `contract`, rule `CachedAndDirect`).
 
 use super::OpResult;
 use crate::convert::{entry, inode};

@@ -1,3 +1,4 @@
+use crate::context::OpContext;
 use crate::driver::{FollowUp, OpResult, Prerequisite};
 use crate::key::RecordKey;
 use crate::record::{Inode, WriteLease};
@@ -16,6 +17,16 @@ pub(crate) struct PlacementContext<'a> {
     pub targets: &'a [PlacementTarget],
     /// For a replay: the layout that the original execution assigned, if it assigned one.
     pub original: Option<&'a Layout>,
+}
+
+impl<'a> PlacementContext<'a> {
+    pub fn from_context(ctx: &OpContext<'a>) -> PlacementContext<'a> {
+        PlacementContext {
+            owner_epoch: ctx.owner_epoch,
+            targets: ctx.targets,
+            original: ctx.replay.and_then(|original| original.layout.as_ref()),
+        }
+    }
 }
 
 /// A session acquires the write lease of a file, exclusively: the driver revokes the lease of an earlier holder. The session gets

@@ -140,12 +140,12 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
             view,
             session,
             caller,
-            &placement_context(ctx),
+            &PlacementContext::from_context(ctx),
             *ino,
             *kill_privileges,
         ),
         MetaOp::SpillInline { ino, report } => {
-            spill_inline::spill_inline(view, may_lose_unsynced(ctx), *ino, report)
+            spill_inline::spill_inline(view, spill_inline::may_lose_unsynced(ctx), *ino, report)
         }
         MetaOp::EndWrite {
             ino,
@@ -174,18 +174,4 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
             Err(gupfs_proto::FsError::NotSupported.into())
         }
     }
-}
-
-fn placement_context<'a>(ctx: &OpContext<'a>) -> PlacementContext<'a> {
-    PlacementContext {
-        owner_epoch: ctx.owner_epoch,
-        targets: ctx.targets,
-        original: ctx.replay.and_then(|original| original.layout.as_ref()),
-    }
-}
-
-/// Whether a file's inline bytes may move to objects that a power loss may discard. A replayed operation was allowed in its
-/// original execution.
-fn may_lose_unsynced(ctx: &OpContext) -> bool {
-    ctx.is_private_file || ctx.replay.is_some()
 }

@@ -1,3 +1,4 @@
+use crate::context::OpContext;
 use crate::driver::OpResult;
 use crate::steps::{attr_report, truncation};
 use crate::view::OpView;
@@ -41,6 +42,12 @@ pub(crate) fn spill_inline(
         attr_report::apply(inode, file, report);
     })?;
     Ok(MetaReplyBody::Attr(view.inode(ino)?.attr()))
+}
+
+/// Whether a file's inline bytes may move to objects that a power loss may discard. A replayed operation was allowed in its
+/// original execution.
+pub(crate) fn may_lose_unsynced(ctx: &OpContext) -> bool {
+    ctx.is_private_file || ctx.replay.is_some()
 }
 
 #[cfg(test)]

@@ -55,37 +55,37 @@ fn set_value(
     mode: XattrMode,
 ) -> OpResult<()> {
     let key = RecordKey::xattr(inode.ino, name.as_bytes());
-    let was_inside = xattr::inline_value(inode, name).is_some();
-    let was_outside = inode.xattrs > 0 && view.get::<XattrRecord>(&key)?.is_some();
-    let was = was_inside || was_outside;
+    let was_inline = xattr::inline_value(inode, name).is_some();
+    let had_record = inode.xattrs > 0 && view.get::<XattrRecord>(&key)?.is_some();
+    let existed = was_inline || had_record;
     match mode {
-        XattrMode::Create if was => return Err(FsError::Exists.into()),
-        XattrMode::Replace if !was => return Err(FsError::NoAttribute.into()),
+        XattrMode::Create if existed => return Err(FsError::Exists.into()),
+        XattrMode::Replace if !existed => return Err(FsError::NoAttribute.into()),
         _ => {}
     }
-    let fits_inside = xattr::fits_inline(inode, name, value);
+    let is_inline = xattr::fits_inline(inode, name, value);
     let name_bytes = name.as_bytes().len() + 1;
-    if !was && xattr::listxattr_len(inode) + name_bytes > XATTR_LIST_MAX {
+    if !existed && xattr::listxattr_len(inode) + name_bytes > XATTR_LIST_MAX {
         return Err(FsError::NoSpace.into());
     }
     view.check_growth_allowed()?;
-    if fits_inside && was_outside {
+    if is_inline && had_record {
         view.remove(key.clone());
     }
-    if !fits_inside {
+    if !is_inline {
         view.put(key, &XattrRecord(value.clone()));
     }
     let now = view.now();
     view.change(inode.ino, |inode| {
         inode.touch_ctime(now);
         inode.security.retain(|(other, _)| other != name);
-        if fits_inside {
+        if is_inline {
             inode.security.push((name.clone(), value.clone()));
         }
-        let (outside, before) = (!fits_inside, was_outside);
-        inode.xattrs = inode.xattrs + u32::from(outside) - u32::from(before);
-        inode.xattr_names = inode.xattr_names + name_bytes as u32 * u32::from(outside)
-            - name_bytes as u32 * u32::from(before);
+        let (added, removed) = (u32::from(!is_inline), u32::from(had_record));
+        inode.xattrs = inode.xattrs + added - removed;
+        let name_bytes = name_bytes as u32;
+        inode.xattr_names = inode.xattr_names + name_bytes * added - name_bytes * removed;
     })
 }
 

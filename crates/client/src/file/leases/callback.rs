@@ -11,11 +11,7 @@ impl FileLeases {
             return Ok(());
         };
         // A write that is not answered yet need not be reported, and none is answered before its `BeginWrite`.
-        let is_due = {
-            let state = inode.state();
-            state.owes_report()
-        };
-        if is_due {
+        if inode.state().owes_report() {
             let _reporting = inode.reporting.lock().await;
             self.report_attrs(&inode).await?;
         }
@@ -31,11 +27,6 @@ impl FileLeases {
         // Waits for operations in progress: also for a `BeginWrite` that is not answered yet, and for its write.
         let _all = inode.range_locks.whole().await;
         let _reporting = inode.reporting.lock().await;
-        if inode.state().has_write_lease() {
-            // The next lease holder does not know of the leftovers, and they would appear when the file grows.
-            self.truncate_leftovers(&inode).await?;
-            self.release_write_lease(&inode).await?;
-        }
-        Ok(())
+        self.release_write_lease(&inode).await
     }
 }

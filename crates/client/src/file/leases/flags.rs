@@ -21,10 +21,7 @@ impl FileLeases {
         // The server revokes leases of all sessions except the one that sent the request.
         let _all = inode.range_locks.whole().await;
         let _reporting = inode.reporting.lock().await;
-        if inode.state().has_write_lease() {
-            self.truncate_leftovers(&inode).await?;
-            self.release_write_lease(&inode).await?;
-        }
+        self.release_write_lease(&inode).await?;
         let attr = reply::entry("set_flags", self.mds.call(caller, op).await?)?;
         let mut state = inode.state();
         state.note_own_update(attr);

@@ -1,11 +1,11 @@
-//! Releasing the write lease at the last writer's close.
+//! Releasing the write lease: from then on the server's state is authoritative.
 
 use super::FileLeases;
 use crate::inodes::ActiveInode;
 use gupfs_proto::FsError;
 
 impl FileLeases {
-    /// `even_if_open`: also with open writers, because the session ends.
+    /// At the last writer's close. `even_if_open`: also with open writers, because the session ends.
     pub async fn end_write_lease(
         &self,
         inode: &ActiveInode,
@@ -20,13 +20,30 @@ impl FileLeases {
         if inode.state().opens.writers() > 0 && !even_if_open {
             return Ok(());
         }
-        // The next lease holder does not know of the leftovers.
         match self.truncate_leftovers(inode).await {
             Err(error) if even_if_open => {
                 tracing::warn!(ino = %inode.ino, %error, "an OST could not truncate leftovers of a failed write behind the file's end; they stay");
             }
-            cut => cut?,
+            truncated => truncated?,
         }
-        self.release_write_lease(inode).await
+        self.end_write_if_leased(inode).await
+    }
+
+    /// The caller has locked the whole file and `reporting`.
+    pub(super) async fn release_write_lease(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "release_write_lease");
+        if inode.state().has_write_lease() {
+            // The next lease holder does not know of the leftovers, and they would appear when the file grows.
+            self.truncate_leftovers(inode).await?;
+        }
+        self.end_write_if_leased(inode).await
+    }
+
+    /// A pending truncate may have ended the lease.
+    async fn end_write_if_leased(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        if inode.state().has_write_lease() {
+            self.end_write(inode, false).await?;
+        }
+        Ok(())
     }
 }

@@ -10,27 +10,18 @@ impl FileLeases {
     /// Reports unreported changes and keeps the write lease. The caller has locked `reporting`.
     pub async fn report_attrs(&self, inode: &ActiveInode) -> Result<(), FsError> {
         tracing::trace!(target: "walk", file = file!(), "report_attrs");
-        let due = {
-            let state = inode.state();
-            state.owes_report()
-        };
-        if due {
+        if inode.state().owes_report() {
             self.end_write(inode, true).await?;
         }
         Ok(())
     }
 
-    /// Releases the write lease: from here on the server's state is authoritative. The caller has locked the whole file and
-    /// `reporting`.
-    pub async fn release_write_lease(&self, inode: &ActiveInode) -> Result<(), FsError> {
-        tracing::trace!(target: "walk", file = file!(), "release_write_lease");
-        if inode.state().has_write_lease() {
-            self.end_write(inode, false).await?;
-        }
-        Ok(())
-    }
-
-    async fn end_write(&self, inode: &ActiveInode, keep_lease: bool) -> Result<(), FsError> {
+    /// Reports, and with `keep_lease` false releases the write lease: from then on the server's state is authoritative.
+    pub(super) async fn end_write(
+        &self,
+        inode: &ActiveInode,
+        keep_lease: bool,
+    ) -> Result<(), FsError> {
         self.objects.stat_unknown(inode).await?;
         let pending = inode.state().attr_report(keep_lease);
         let op = MetaOp::EndWrite {

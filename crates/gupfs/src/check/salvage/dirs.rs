@@ -33,8 +33,8 @@ impl SalvageDirs {
         };
         let work = dirs.work();
         let prepared = || -> io::Result<()> {
-            if let Ok(aside) = fs::read_to_string(&dirs.swap) {
-                dirs.complete_exchange(&dirs.mds.join(aside))?;
+            if let Ok(damaged_dir) = fs::read_to_string(&dirs.swap) {
+                dirs.complete_exchange(&dirs.mds.join(damaged_dir))?;
             }
             remove(&work)?;
             fs::create_dir_all(dirs.log())?;
@@ -79,22 +79,22 @@ impl SalvageDirs {
     /// # Errors
     /// If a file cannot be moved; the next salvage completes the exchange.
     pub fn exchange(&self, now: Timestamp) -> CliResult<PathBuf> {
-        let aside = self.free_name(now);
+        let damaged_dir = self.free_name(now);
         let exchanged = || -> io::Result<()> {
-            fs::create_dir(&aside)?;
+            fs::create_dir(&damaged_dir)?;
             for dir in [self.log(), self.index(), self.work()] {
                 sync(&dir)?;
             }
             // This file before the first rename: a process that finds a renamed directory must find the file, too.
             let mut swap = File::create(&self.swap)?;
-            let name = aside
+            let name = damaged_dir
                 .file_name()
                 .expect("the path has a last component")
                 .as_encoded_bytes();
             swap.write_all(name)?;
             swap.sync_all()?;
             sync(&self.mds)?;
-            self.complete_exchange(&aside)
+            self.complete_exchange(&damaged_dir)
         };
         exchanged().map_err(|error| {
             CliError::new(format!(
@@ -104,16 +104,16 @@ impl SalvageDirs {
             .because(&error)
             .todo("run the same command again: it continues the exchange")
         })?;
-        Ok(aside)
+        Ok(damaged_dir)
     }
 
     /// Completes the exchange; a step that was done before is left out.
-    fn complete_exchange(&self, aside: &Path) -> io::Result<()> {
+    fn complete_exchange(&self, damaged_dir: &Path) -> io::Result<()> {
         for part in PARTS {
             let (new, old, moved) = (
                 self.work().join(part),
                 self.mds.join(part),
-                aside.join(part),
+                damaged_dir.join(part),
             );
             if !new.exists() {
                 continue; // renamed before the interruption
@@ -123,7 +123,7 @@ impl SalvageDirs {
             }
             fs::rename(&new, &old)?;
         }
-        for dir in [aside, &self.mds] {
+        for dir in [damaged_dir, &self.mds] {
             sync(dir)?;
         }
         fs::remove_file(&self.swap)?;
@@ -223,24 +223,24 @@ mod tests {
                 part(dirs.mds.join(name), "damaged");
                 part(dirs.work().join(name), "new");
             }
-            let aside = dirs.mds.join("salvaged-then");
-            fs::create_dir(&aside).unwrap();
+            let damaged_dir = dirs.mds.join("salvaged-then");
+            fs::create_dir(&damaged_dir).unwrap();
             fs::write(&dirs.swap, "salvaged-then").unwrap();
             let moves = PARTS.iter().flat_map(|name| {
                 let old = dirs.mds.join(name);
                 [
-                    (old.clone(), aside.join(name)),
+                    (old.clone(), damaged_dir.join(name)),
                     (dirs.work().join(name), old),
                 ]
             });
             for (from, to) in moves.take(done) {
                 fs::rename(from, to).unwrap();
             }
-            dirs.complete_exchange(&aside).unwrap();
+            dirs.complete_exchange(&damaged_dir).unwrap();
             for name in PARTS {
                 let read = |dir: &Path| fs::read_to_string(dir.join(name).join("what")).unwrap();
                 assert_eq!(read(&dirs.mds), "new", "after {done}");
-                assert_eq!(read(&aside), "damaged", "after {done}");
+                assert_eq!(read(&damaged_dir), "damaged", "after {done}");
             }
             assert!(!dirs.swap.exists() && !dirs.work().exists());
         }

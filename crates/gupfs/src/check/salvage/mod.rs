@@ -75,7 +75,8 @@ pub struct Salvaged {
     /// Time of the newest change that was kept, in seconds since 1970.
     pub newest_kept: Option<i64>,
     /// The directory of the damaged log and index; None if nothing was damaged and the store is unchanged.
-    pub aside: Option<PathBuf>,
+    #[serde(rename = "aside")]
+    pub damaged_dir: Option<PathBuf>,
     /// The findings of the scan of the new store.
     #[serde(rename = "seen")]
     pub findings: CheckFindings,
@@ -83,7 +84,7 @@ pub struct Salvaged {
 
 impl Salvaged {
     pub fn exit(&self) -> Exit {
-        match (&self.aside, self.findings.faults.is_empty()) {
+        match (&self.damaged_dir, self.findings.faults.is_empty()) {
             (_, false) => Exit::Failed,
             (None, true) => Exit::Fine,
             (Some(_), true) => Exit::Repaired,
@@ -196,7 +197,7 @@ async fn salvage(
         dirs.discard()?;
         return Ok(done);
     }
-    done.aside = Some(dirs.exchange(platform.clock.now())?);
+    done.damaged_dir = Some(dirs.exchange(platform.clock.now())?);
     Ok(done)
 }
 

@@ -145,7 +145,7 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
     let purge = &mds.purge;
     let _ = writeln!(
         out,
-        "purge     {} removed files to do · {} done since the start, {} objects",
+        "purge     {} removed files pending · {} done since the start, {} objects",
         mds.purging.map_or("unknown".into(), show_count),
         show_count(purge.files_done),
         show_count(purge.objects_removed)
@@ -164,6 +164,11 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
             "starting  no request is served until these sessions have reconnected or expired: {named}"
         );
     }
+    background_tasks(out, mds);
+    let _ = writeln!(out, "start     {}", recovery(&mds.recovery));
+}
+
+fn background_tasks(out: &mut String, mds: &MdsStatus) {
     let unfinished = &mds.unfinished;
     if unfinished.cuts + unfinished.sessions > 0 {
         let _ = writeln!(
@@ -190,7 +195,7 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
         );
     }
     let failures = [
-        &purge.last_error,
+        &mds.purge.last_error,
         &unfinished.last_error,
         &sweep.last_error,
         &confirm.last_error,
@@ -198,7 +203,6 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
     for error in failures.into_iter().flatten() {
         let _ = writeln!(out, "          last error: {error}");
     }
-    let _ = writeln!(out, "start     {}", recovery(&mds.recovery));
 }
 
 /// A target of an object server on another host, as the metadata server knows it.

@@ -25,7 +25,7 @@ pub struct IdentityContext {
     /// This start.
     pub ours: OwnerMark,
     /// The newest batch that this start found.
-    pub found: Seq,
+    pub log_end: Seq,
     /// The first owner after a loss was accepted; 0: none was.
     pub lost_before: OwnerEpoch,
     /// The operator accepts a loss: a target's first report is believed, whatever was recorded.
@@ -44,10 +44,10 @@ pub(super) enum IdentityVerdict {
 }
 
 /// Whether a target has seen a later state of the store.
-pub(crate) fn has_later_state(seen: &OwnerMark, known: &KnownTarget, found: Seq) -> bool {
+pub(crate) fn has_later_state(seen: &OwnerMark, known: &KnownTarget, log_end: Seq) -> bool {
     seen.epoch > known.owner
         || (seen.epoch == known.owner && seen.run != known.owner_run)
-        || seen.durable > found
+        || seen.durable > log_end
 }
 
 pub(super) fn check_identity(
@@ -130,7 +130,7 @@ fn later_state_verdict(
 ) -> Option<IdentityVerdict> {
     let known = recorded.unwrap_or_else(|| first_seen(reported));
     let by_us = reported.owner.is_same_instance(&identity_context.ours);
-    if by_us || !has_later_state(&reported.owner, &known, identity_context.found) {
+    if by_us || !has_later_state(&reported.owner, &known, identity_context.log_end) {
         return None;
     }
     let is_below = reported.owner.epoch < identity_context.ours.epoch;
@@ -202,7 +202,7 @@ fn store_outdated(
     } else {
         format!(
             "owner {} reported change {} to it as durable, but the store ends at {}",
-            seen.epoch, seen.durable, identity_context.found
+            seen.epoch, seen.durable, identity_context.log_end
         )
     };
     format!(

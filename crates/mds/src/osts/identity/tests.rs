@@ -12,7 +12,7 @@ fn identity_context() -> IdentityContext {
             run: 900,
             durable: Seq(100),
         },
-        found: Seq(100),
+        log_end: Seq(100),
         lost_before: OwnerEpoch(0),
         accept_loss: false,
     }

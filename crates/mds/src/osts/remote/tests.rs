@@ -35,7 +35,7 @@ fn targets() -> Targets {
     let identity_context = IdentityContext {
         cluster: ClusterId(7),
         ours: OURS,
-        found: Seq(100),
+        log_end: Seq(100),
         lost_before: OwnerEpoch(0),
         accept_loss: false,
     };

@@ -87,7 +87,7 @@ fn is_denied<T>(what: std::io::Result<T>) -> bool {
 }
 
 #[test]
-fn programs_of_a_host_whose_root_is_nobody_do_what_posix_lets_them() {
+fn programs_of_a_host_with_root_squash_can_do_what_posix_permits() {
     if !can_mount() {
         return;
     }
@@ -117,7 +117,7 @@ fn make_of_root(mount: &Path) {
 }
 
 #[test]
-fn root_of_a_host_counts_where_its_key_or_the_metadata_server_says_so() {
+fn root_of_a_host_is_root_if_its_key_or_the_metadata_server_permits_it() {
     if !can_mount() {
         return;
     }

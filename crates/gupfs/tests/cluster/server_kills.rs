@@ -12,7 +12,7 @@ fn kills() -> usize {
 }
 
 #[test]
-fn servers_are_killed_and_every_operation_is_done_once() {
+fn servers_are_killed_and_every_operation_is_executed_once() {
     if !can_mount() {
         return;
     }
@@ -41,7 +41,7 @@ fn servers_are_killed_and_every_operation_is_done_once() {
 }
 
 #[test]
-fn a_call_waits_for_a_server_that_is_away_and_the_status_says_so() {
+fn a_call_waits_for_an_unreachable_server_and_the_status_shows_it() {
     if !can_mount() {
         return;
     }
@@ -70,7 +70,7 @@ fn a_call_waits_for_a_server_that_is_away_and_the_status_says_so() {
 }
 
 #[test]
-fn a_mount_that_dies_leaves_nothing_that_others_wait_for_longer_than_its_term() {
+fn other_clients_wait_for_a_dead_mount_no_longer_than_its_term() {
     if !can_mount() {
         return;
     }

@@ -5,7 +5,7 @@ use crate::test_cluster::{Daemon, text, word_after};
 use std::fs;
 
 #[test]
-fn an_object_server_joins_a_store_of_one_process_and_another_mount_sees_all() {
+fn an_object_server_joins_a_store_of_gupfs_up_and_another_mount_sees_all_files() {
     if !can_mount() {
         return;
     }

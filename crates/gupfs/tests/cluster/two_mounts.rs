@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 #[test]
-fn what_one_mount_does_the_other_sees_at_once() {
+fn changes_of_one_mount_are_visible_on_the_other_at_once() {
     if !can_mount() {
         return;
     }
@@ -70,7 +70,7 @@ fn what_one_mount_does_the_other_sees_at_once() {
 }
 
 #[test]
-fn appends_of_two_mounts_are_neither_lost_nor_mixed() {
+fn appends_of_two_mounts_neither_overlap_nor_get_lost() {
     if !can_mount() {
         return;
     }

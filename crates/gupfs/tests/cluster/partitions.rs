@@ -124,12 +124,12 @@ fn nobody_notices(how: Cut) {
 }
 
 #[test]
-fn a_short_cut_of_a_network_card_is_waited_for() {
+fn calls_wait_during_a_short_failure_of_a_network_interface() {
     nobody_notices(Cut::CardOff);
 }
 
 #[test]
-fn a_short_cut_that_nobody_is_told_of_is_waited_for() {
+fn calls_wait_during_a_short_silent_partition() {
     nobody_notices(Cut::Silence);
 }
 
@@ -308,11 +308,11 @@ fn sessions_end(how: Cut) {
 }
 
 #[test]
-fn after_a_long_cut_of_a_network_card_sessions_begin_anew() {
+fn after_a_long_cut_of_a_network_interface_clients_open_new_sessions() {
     sessions_end(Cut::CardOff);
 }
 
 #[test]
-fn after_a_long_cut_that_nobody_is_told_of_sessions_begin_anew() {
+fn after_a_long_cut_without_errors_clients_open_new_sessions() {
     sessions_end(Cut::Silence);
 }

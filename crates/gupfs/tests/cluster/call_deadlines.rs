@@ -99,7 +99,7 @@ fn deadline(cluster: &mut TestCluster) -> std::path::PathBuf {
 }
 
 #[test]
-fn calls_end_at_the_deadline_while_the_metadata_server_is_away() {
+fn calls_fail_at_the_deadline_while_the_metadata_server_is_unreachable() {
     if !can_mount() {
         return;
     }
@@ -139,7 +139,7 @@ fn calls_end_at_the_deadline_while_the_metadata_server_is_away() {
 }
 
 #[test]
-fn calls_end_at_the_deadline_while_an_object_server_is_away() {
+fn calls_fail_at_the_deadline_while_an_object_server_is_unreachable() {
     if !can_mount() {
         return;
     }
@@ -184,7 +184,7 @@ fn calls_end_at_the_deadline_while_an_object_server_is_away() {
 }
 
 #[test]
-fn a_killed_program_does_not_wait_for_a_server_that_is_away() {
+fn a_killed_program_does_not_wait_for_an_unreachable_server() {
     if !can_mount() {
         return;
     }
@@ -222,7 +222,7 @@ fn a_killed_program_does_not_wait_for_a_server_that_is_away() {
 }
 
 #[test]
-fn an_unmount_by_force_works_whoever_is_away() {
+fn a_forced_unmount_works_with_unreachable_servers() {
     if !can_mount() {
         return;
     }
@@ -277,7 +277,7 @@ fn an_unmount_by_force_works_whoever_is_away() {
 }
 
 #[test]
-fn a_mount_that_dies_while_servers_are_away_is_taken_away() {
+fn a_mount_that_dies_while_servers_are_unreachable_is_removed() {
     if !can_mount() {
         return;
     }

@@ -55,7 +55,7 @@ impl Drop for Other {
 
 /// A container or a service with private mounts starts with a copy of all mounts, and keeps them alive.
 #[test]
-fn a_copy_in_another_mount_namespace_keeps_no_mount_from_ending() {
+fn a_copy_in_another_mount_namespace_does_not_prevent_the_end_of_a_mount() {
     if !can_mount() {
         return;
     }
@@ -94,7 +94,7 @@ fn a_copy_in_another_mount_namespace_keeps_no_mount_from_ending() {
 
 /// Every start of a mount probes the kernel in a process with private mounts.
 #[test]
-fn a_start_beside_keeps_no_copies_of_others_mounts() {
+fn the_start_of_a_mount_keeps_no_copies_of_other_mounts() {
     if !can_mount() {
         return;
     }
@@ -156,7 +156,7 @@ fn ends_after(cluster: &TestCluster, point: &Path, delay: Duration) -> Duration 
 }
 
 #[test]
-fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
+fn a_mount_ends_after_sigterm_at_every_point_of_its_life() {
     if !can_mount() {
         return;
     }

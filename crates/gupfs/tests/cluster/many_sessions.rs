@@ -162,7 +162,7 @@ fn raise_limit() {
 }
 
 #[test]
-fn a_thousand_sessions_come_back_to_a_metadata_server_that_was_killed() {
+fn a_thousand_sessions_reconnect_to_a_metadata_server_that_was_killed() {
     raise_limit();
     // The usual limit of a shell: fewer than there are sessions.
     let few = ["sh", "-c", "ulimit -Sn 400; exec \"$0\" \"$@\""];
