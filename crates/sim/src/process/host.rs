@@ -196,7 +196,7 @@ impl Host {
         let (kv, found) = opened.map_err(|error| error.to_string())?;
         rare_events.count_if(found.log.torn_tail.is_some(), "torn log record");
         rare_events.count_if(found.replayed > 0, "index behind the log at recovery");
-        let records = records::all(&kv, self.shards).map_err(|error| error.to_string())?;
+        let records = records::read_all(&kv, self.shards).map_err(|error| error.to_string())?;
         rare_events.count_if(
             !records.purges.is_empty(),
             "purge or truncate interrupted by a crash",

@@ -104,7 +104,7 @@ impl Program {
         let without_record = instance
             .objects
             .iter()
-            .filter(|object| !records.names(object));
+            .filter(|object| !records.names_object(object));
         let reappeared = without_record.filter(|object| self.once_named.contains(object));
         let reappeared = reappeared.copied().collect();
         if power_loss {

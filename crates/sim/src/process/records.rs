@@ -19,7 +19,7 @@ pub struct Records {
     pub removed: BTreeSet<(OstId, ObjectId)>,
 }
 
-pub fn all(kv: &Kv, shards: VirtualShards) -> Result<Records, KvError> {
+pub fn read_all(kv: &Kv, shards: VirtualShards) -> Result<Records, KvError> {
     let (mut check, mut records) = (NamespaceCheck::new(), Records::default());
     let mut any = false;
     for KeyRange { from, to } in NamespaceCheck::ranges(shards) {
@@ -53,7 +53,7 @@ impl Records {
         sets.into_iter().flatten().copied()
     }
 
-    pub fn names(&self, object: &(OstId, ObjectId)) -> bool {
+    pub fn names_object(&self, object: &(OstId, ObjectId)) -> bool {
         self.named().any(|named| named == *object)
     }
 

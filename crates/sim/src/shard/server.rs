@@ -81,7 +81,7 @@ impl Server {
         let ctx = OpContext {
             now: self.now,
             session,
-            slot_seq: slot_seq,
+            slot_seq,
             caller: &self.root,
             open_rights: OpenRights::NONE,
             entropy: self.random.u64(),

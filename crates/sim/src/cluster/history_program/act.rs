@@ -37,7 +37,7 @@ const FLAVOUR: Flavour = Flavour::Session;
 
 impl HistoryProgram {
     pub(super) async fn act(&mut self, instance: ClientInstance<'_>, files: Files) {
-        let call = self.next();
+        let call = self.random_call();
         let Some(file) = self.open_once(instance, files).await else {
             return;
         };
@@ -77,9 +77,9 @@ impl HistoryProgram {
         }
     }
 
-    fn next(&self) -> Call {
-        let range = self.range();
-        let to = self.boundary();
+    fn random_call(&self) -> Call {
+        let range = self.random_range();
+        let to = self.random_boundary();
         match self.random.below(20) {
             0..7 => Call::Write {
                 range,
@@ -104,13 +104,13 @@ impl HistoryProgram {
         }
     }
 
-    fn boundary(&self) -> u64 {
+    fn random_boundary(&self) -> u64 {
         BOUNDARIES[self.random.below(BOUNDARIES.len() as u64) as usize]
     }
 
-    fn range(&self) -> Range {
+    fn random_range(&self) -> Range {
         loop {
-            let (call_once, other) = (self.boundary(), self.boundary());
+            let (call_once, other) = (self.random_boundary(), self.random_boundary());
             let (from, to) = (call_once.min(other), call_once.max(other));
             if from < to && to - from <= CALL_LENGTH_MAX {
                 return Range { from, to };
@@ -180,11 +180,13 @@ impl HistoryProgram {
                 Answer::Done
             }
             Call::SetMode { mode } => {
-                self.set(instance, files.attrs, mode_of(mode)).await?;
+                self.set_attributes(instance, files.attrs, mode_of(mode))
+                    .await?;
                 Answer::Done
             }
             Call::SetTime { seconds } => {
-                self.set(instance, files.attrs, time_of(seconds)).await?;
+                self.set_attributes(instance, files.attrs, time_of(seconds))
+                    .await?;
                 Answer::Done
             }
             Call::Size { .. } => {

@@ -127,10 +127,10 @@ impl HistoryProgram {
             history.files = None;
         }
         let since = cluster.millis();
-        let made = self.make_files(instance, power_losses).await;
+        let created = self.create_files(instance, power_losses).await;
         let mut history = cluster.call_history.lock();
         history.is_creating = false;
-        match made {
+        match created {
             // A power loss may have undone the files.
             _ if !cluster
                 .fault_record
@@ -144,12 +144,12 @@ impl HistoryProgram {
         }
     }
 
-    async fn make_files(
+    async fn create_files(
         &self,
         instance: ClientInstance<'_>,
         power_losses: PowerLosses,
     ) -> Result<Files, Failure> {
-        let mut made = Vec::new();
+        let mut created = Vec::new();
         for what in ["bytes", "attrs"] {
             let name = format!("{what}{}", self.cluster.event_number());
             let name = Name::new(name.as_bytes()).expect("a short name");
@@ -164,21 +164,23 @@ impl HistoryProgram {
                 no_flags(),
             );
             let file = self.call(instance, file).await?.file;
-            made.push(file.ino());
+            created.push(file.ino());
             self.call(instance, instance.client.release(file.id()))
                 .await?;
         }
         let (mode, seconds) = ATTRIBUTES;
-        self.set(instance, made[1], mode_of(mode)).await?;
-        self.set(instance, made[1], time_of(seconds)).await?;
+        self.set_attributes(instance, created[1], mode_of(mode))
+            .await?;
+        self.set_attributes(instance, created[1], time_of(seconds))
+            .await?;
         Ok(Files {
-            bytes: made[0],
-            attrs: made[1],
+            bytes: created[0],
+            attrs: created[1],
             power_losses,
         })
     }
 
-    async fn set(
+    async fn set_attributes(
         &self,
         instance: ClientInstance<'_>,
         ino: InodeId,
@@ -203,15 +205,17 @@ impl HistoryProgram {
     /// # Panics
     /// When no fault excuses the failure.
     fn require_excuse(&self, what: &str, failure: &Failure, since: u64) {
-        let client_host = self.host_number;
+        let host_number = self.host_number;
         self.cluster.record(format_args!(
-            "c{client_host} call history: {what}: {failure:?}"
+            "c{host_number} call history: {what}: {failure:?}"
         ));
-        let session = (client_host, self.session);
-        let excused = self.cluster.is_excused(failure, session, since, false);
+        let host_and_session = (host_number, self.session);
+        let excused = self
+            .cluster
+            .is_excused(failure, host_and_session, since, false);
         assert!(
             excused,
-            "c{client_host} {what}: {failure:?}, which no fault explains"
+            "c{host_number} {what}: {failure:?}, which no fault explains"
         );
     }
 }

@@ -230,8 +230,10 @@ impl PrivateDirProgram {
     /// # Panics
     /// When no fault excuses the failure.
     fn require_excuse(&self, what: &str, failure: &Failure, since: u64, late: bool) {
-        let session = (self.host_number, self.session);
-        let excused = self.cluster.is_excused(failure, session, since, late);
+        let host_and_session = (self.host_number, self.session);
+        let excused = self
+            .cluster
+            .is_excused(failure, host_and_session, since, late);
         assert!(
             excused,
             "c{} {what}: {failure:?}, which no fault explains",

@@ -152,11 +152,13 @@ impl SharedDirProgram {
     /// When no fault excuses the failure.
     fn require_excuse(&self, what: &str, failure: &Failure, since: u64, late: bool) {
         self.record(format_args!("{what}: {failure:?}"));
-        let session = (self.host_number, self.session);
-        let excused = self.cluster.is_excused(failure, session, since, late);
+        let host_and_session = (self.host_number, self.session);
+        let excused = self
+            .cluster
+            .is_excused(failure, host_and_session, since, late);
         assert!(
             excused,
-            "c{} {what}: {failure:?} which no fault explains",
+            "c{} {what}: {failure:?}, which no fault explains",
             self.host_number
         );
     }

@@ -101,8 +101,8 @@ impl Program {
                 .read(file, 0, 2 * FILE_SIZE_MAX, ReadOptions::default())
                 .await?
                 .concat();
-            if let Err(wrong) = file_content.check_after_kill(found) {
-                panic!("after a write to a full disk, {}: {wrong}", file.ino());
+            if let Err(mismatch) = file_content.check_after_kill(found) {
+                panic!("after a write to a full disk, {}: {mismatch}", file.ino());
             }
         }
         reply
@@ -167,8 +167,8 @@ impl Program {
             .file_contents
             .get_mut(&ino)
             .expect("the content of the file is known");
-        if let Err(wrong) = file_content.check_after_kill(found) {
-            panic!("{ino} does not have the bytes that were written: {wrong}");
+        if let Err(mismatch) = file_content.check_after_kill(found) {
+            panic!("{ino} does not have the bytes that were written: {mismatch}");
         }
         Ok(())
     }
