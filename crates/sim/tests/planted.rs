@@ -1,11 +1,11 @@
-//! Every planted bug can still be planted: the code that it changes is there. (`make mutants` plants them.)
+//! Every patch in `mutants` applies: the code that it changes exists. (`make mutants` plants the bugs.)
 
-#![allow(clippy::disallowed_methods)] // It reads the tree's files.
+#![allow(clippy::disallowed_methods)] // The test reads the files of the source tree.
 
 use std::fs;
 use std::path::Path;
 
-/// The lines that a hunk expects, by file.
+/// The old lines of each hunk, by file.
 fn expected(patch: &str) -> Vec<(String, String)> {
     let mut file = String::new();
     let mut hunks: Vec<(String, String)> = Vec::new();
@@ -25,7 +25,7 @@ fn expected(patch: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_planted_bug_can_be_planted() {
+fn every_patch_of_a_planted_bug_applies() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let tree = here.join("../..");
     let mut planted = 0;

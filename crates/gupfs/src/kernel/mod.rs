@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_kernel_that_violates_a_required_fact_is_refused_with_the_rules_name() {
         assert_eq!(decided(None), Ok(true));
-        for quirk in [Quirk::PagesSurviveAttributes, Quirk::AttributesNeverAgain] {
+        for quirk in [Quirk::PagesSurviveAttributes, Quirk::AttributesNeverExpire] {
             let refusal = decided(Some(quirk)).unwrap_err();
             assert!(refusal.contains("'features'"), "{quirk:?}: {refusal}");
         }

@@ -1,4 +1,4 @@
-//! One host: its clock, its random source, its network; and its durable storage.
+//! One host: its clock, its random source, its network, and its disks.
 
 use gupfs_platform::fake::{
     FakeClock, FakeDisk, FakeNet, FakeOptions, FakePlatform, FakeRandom, FakeTasks,
@@ -10,22 +10,22 @@ use gupfs_store::index::{FakeIndex, Index};
 use std::sync::Arc;
 
 /// Capacity of a disk that is not full, in bytes.
-const PLENTY: u64 = 1 << 40;
+const CAPACITY: u64 = 1 << 40;
 
 pub struct Host {
     pub name: String,
     pub clock: FakeClock,
     pub net: FakeNet,
-    dice: FakeRandom,
+    random: FakeRandom,
 }
 
 impl Host {
-    pub fn new(name: &str, net: &FakeNet, dice: &FakeRandom) -> Host {
+    pub fn new(name: &str, net: &FakeNet, random: &FakeRandom) -> Host {
         Host {
             name: name.to_string(),
             clock: FakeClock::of_runtime(),
             net: net.clone(),
-            dice: dice.fork(),
+            random: random.fork(),
         }
     }
 
@@ -33,7 +33,7 @@ impl Host {
     pub fn platform(&self) -> FakePlatform {
         FakePlatform {
             clock: self.clock.clone(),
-            random: self.dice.fork(),
+            random: self.random.fork(),
             tasks: FakeTasks::new(),
         }
     }
@@ -54,34 +54,34 @@ impl Host {
         let options = FakeOptions {
             yields: true,
             clock: Some(self.clock.clone()),
-            capacity: PLENTY,
+            capacity: CAPACITY,
             syncfs_reports_errors: true,
-            // Peers receive nothing more from a dead process.
+            // A dead process sends nothing more to its peers.
             on_death: Some(Arc::new(move || net.kill(&name))),
         };
         Store {
-            disk: FakeDisk::new(options, self.dice.u64()),
+            disk: FakeDisk::new(options, self.random.u64()),
             index: FakeIndex::new(),
         }
     }
 
     /// Shifts the host's wall clock, as an operator or NTP would.
-    pub fn jump(&self, seconds: i64) {
+    pub fn shift_wall_clock(&self, seconds: i64) {
         let now = self.clock.now();
         let nanos = now.nanos;
         self.clock
             .set_wall(Timestamp::new(now.secs + seconds, nanos));
     }
 
-    /// Ends the process, its tasks and its connections. Its disk must be dead before.
+    /// Ends the process, its tasks and its connections. The caller must have stopped its disks.
     pub async fn end(&self, platform: &FakePlatform) {
         self.net.kill(&self.name);
         platform.tasks.kill();
         tokio::task::yield_now().await;
     }
 
-    pub fn dice(&self) -> FakeRandom {
-        self.dice.fork()
+    pub fn random(&self) -> FakeRandom {
+        self.random.fork()
     }
 }
 
@@ -100,28 +100,29 @@ impl Store {
         self.disk.disk()
     }
 
-    /// Leaves this many bytes of the disk's free space.
-    pub async fn fill(&self, room: u64) {
+    /// Fills the disk except for this many bytes.
+    pub async fn leave_free(&self, free_bytes: u64) {
         if self.disk.is_dead() {
             return;
         }
         if let Ok(space) = self.handle().space().await {
-            self.disk.set_capacity(space.total - space.free + room);
+            self.disk
+                .set_capacity(space.total - space.free + free_bytes);
         }
     }
 
-    pub fn make_room(&self) {
-        self.disk.set_capacity(PLENTY);
+    pub fn restore_capacity(&self) {
+        self.disk.set_capacity(CAPACITY);
     }
 
     /// Restarts the disk. After a kill, written bytes are in the page cache; after a power loss a part of the unsynced
     /// bytes is gone.
-    pub fn come_back(&self, power_cut: bool, dice: &FakeRandom) {
-        match power_cut {
+    pub fn restart(&self, power_loss: bool, random: &FakeRandom) {
+        match power_loss {
             false => self.disk.restart(),
             true => {
                 self.disk.crash();
-                self.index.crash(&Random::fake(dice.fork()));
+                self.index.crash(&Random::fake(random.fork()));
             }
         }
     }

@@ -1,31 +1,31 @@
-//! # cluster: the real daemons' parts on simulated hosts
+//! # cluster: a simulation of the real daemons' parts on simulated hosts and a simulated network
 //!
-//! Owns   a metadata server, object servers and clients, each on a host of its own with disk, clock and network; the faults that
-//!        hit them; programs that know what they did and what they must find.
+//! Owns   a metadata server, object servers and clients, each on a host with its own disk, clock and network; the faults that
+//!        hit them; programs that know the result of each of their calls, or the possible results.
 //! Never  replaces a part of gupfs: only disk, index, clock, random source, tasks and network are simulated.
-//! Enter  at `run` (the whole run of a seed).
+//! Enter  at `run` (the simulation of a seed).
 
-mod arguments;
+mod access_check;
+mod attacker;
+mod call_arguments;
+mod call_history;
+mod client_host;
+mod fault_plan;
+mod fault_record;
 mod faults;
-mod history;
+mod history_program;
 mod host;
-mod intruder;
-mod judged;
-mod machine;
-mod metadata;
-mod objects;
-mod own;
-mod plan;
-mod possible;
-mod rights;
-mod shared;
+mod metadata_host;
+mod object_host;
+mod possible_states;
+mod private_dir;
+mod request_monitor;
+mod shared_dir;
 mod shared_state;
-mod site;
-mod story;
-mod troubles;
-mod watch;
+mod simulated_cluster;
+mod simulation;
 
-pub use story::run;
+pub use simulation::run;
 
 use gupfs_proto::ClusterId;
 

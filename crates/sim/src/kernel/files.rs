@@ -1,4 +1,4 @@
-//! Open files: reads by two doors, writes past the page cache, mapped stores, locks.
+//! Open files: cached and direct reads, direct writes, stores through a mapping, locks.
 
 use super::pages::PAGE;
 use super::{Kernel, Quirk};
@@ -10,7 +10,7 @@ use gupfs_fuse::{
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Whoever holds locks through a file of this model: there is one program.
+/// The owner of all locks: the model has one program.
 const OWNER: LockOwner = LockOwner(1);
 
 /// An open file.
@@ -19,25 +19,27 @@ pub struct File<F> {
     node: NodeId,
     fh: FileHandle,
     flags: OpenReplyFlags,
-    held: Mutex<Held>,
+    program_state: Mutex<ProgramState>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Held {
+struct ProgramState {
     flock: bool,
-    /// The first page is mapped, writable.
+    /// Whether the first page is mapped, writable.
     mapped: bool,
 }
 
 impl<F: FileSystem> Kernel<F> {
-    /// `flags`: O_… of the program.
+    /// `flags`: the program's O_… flags.
     pub async fn open(self: &Arc<Kernel<F>>, name: &[u8], flags: u32) -> Result<File<F>> {
-        let node = self.walk(name).await?;
+        let node = self.resolve(name).await?;
         let request = op::Open {
             flags,
             open_flags: OpenFlags::empty(),
         };
-        let opened = self.ask(self.fs.open(self.call(node), request)).await?;
+        let opened = self
+            .wait_reply(self.fs.open(self.call(node), request))
+            .await?;
         if !opened.flags.contains(OpenReplyFlags::KEEP_CACHE) {
             self.drop_pages(node, 0, u64::MAX).await;
         }
@@ -49,31 +51,31 @@ impl<F: FileSystem> Kernel<F> {
             node,
             fh: opened.fh,
             flags: opened.flags,
-            held: Mutex::default(),
+            program_state: Mutex::default(),
         })
     }
 
-    /// Waits for the writes that go beside each other now; later ones take turns.
+    /// Waits until the parallel direct writes in progress are done; later writes run one at a time.
     async fn enter_page_cache(&self, node: NodeId) -> Result<()> {
-        if !self.has(Quirk::OpensWaitForAll) {
-            self.state().node_mut(node)?.doors.cached += 1;
+        if !self.has_quirk(Quirk::OpensDoNotStopParallelWrites) {
+            self.state().node_mut(node)?.users.cached += 1;
         }
         loop {
-            let done = self.state().node(node)?.doors.done.clone();
+            let done = self.state().node(node)?.users.done.clone();
             let done = done.notified();
-            if self.may_enter(node)? {
+            if self.try_enter_page_cache(node)? {
                 return Ok(());
             }
             done.await;
         }
     }
 
-    fn may_enter(&self, node: NodeId) -> Result<bool> {
+    fn try_enter_page_cache(&self, node: NodeId) -> Result<bool> {
         let mut state = self.state();
-        let doors = &mut state.node_mut(node)?.doors;
-        let alone = doors.beside == 0;
-        if alone && self.has(Quirk::OpensWaitForAll) {
-            doors.cached += 1;
+        let users = &mut state.node_mut(node)?.users;
+        let alone = users.parallel_writes == 0;
+        if alone && self.has_quirk(Quirk::OpensDoNotStopParallelWrites) {
+            users.cached += 1;
         }
         Ok(alone)
     }
@@ -87,19 +89,21 @@ impl<F: FileSystem> Kernel<F> {
         self.write_back_all(node).await;
         let flush = op::Flush {
             fh,
-            lock_owner: match self.has(Quirk::FlushByNobody) {
+            lock_owner: match self.has_quirk(Quirk::FlushWithoutOwner) {
                 true => LockOwner(0),
                 false => OWNER,
             },
         };
-        let flushed = self.ask(self.fs.flush(self.call(node), flush)).await;
+        let flushed = self.wait_reply(self.fs.flush(self.call(node), flush)).await;
         let release = op::Release {
             fh,
             open_flags: 0,
             flags,
             lock_owner: OWNER,
         };
-        let released = self.ask(self.fs.release(self.call(node), release)).await;
+        let released = self
+            .wait_reply(self.fs.release(self.call(node), release))
+            .await;
         // close(2) returns the result of FLUSH alone.
         match (flushed, released) {
             (Ok(()) | Err(Errno::ENOSYS), _) => Ok(()),
@@ -113,21 +117,21 @@ impl<F: FileSystem> File<F> {
         self.flags.contains(OpenReplyFlags::DIRECT_IO)
     }
 
-    /// The byte at an offset.
+    /// Reads the byte at an offset.
     pub async fn read(&self, at: u64) -> Result<Option<u8>> {
         if !self.is_direct() {
             return self.kernel.read_cached(self.node, self.fh, at).await;
         }
         let kernel = &self.kernel;
-        let read = kernel.read_past(self.node, self.fh, at, 1, Some(OWNER));
+        let read = kernel.read_from_server(self.node, self.fh, at, 1, Some(OWNER));
         Ok(read.await?.first().copied())
     }
 
-    /// Through the page cache, however the file is open.
+    /// Reads through the page cache, also if the file is open for direct I/O.
     pub async fn splice(&self) -> Result<()> {
         let kernel = &self.kernel;
-        if self.is_direct() && kernel.has(Quirk::SpliceDirect) {
-            let read = kernel.read_past(self.node, self.fh, 0, 100, Some(OWNER));
+        if self.is_direct() && kernel.has_quirk(Quirk::SpliceBypassesPageCache) {
+            let read = kernel.read_from_server(self.node, self.fh, 0, 100, Some(OWNER));
             return read.await.map(drop);
         }
         kernel.page(self.node, self.fh, 0).await.map(drop)
@@ -139,11 +143,11 @@ impl<F: FileSystem> File<F> {
         let end = at + bytes.len() as u64;
         let extends = end > kernel.state().node(self.node)?.attr.size;
         let parallel = self.flags.contains(OpenReplyFlags::PARALLEL_DIRECT_WRITES)
-            && (!extends || kernel.has(Quirk::ExtendingTogether))
-            && !kernel.has(Quirk::WritesOneByOne);
+            && (!extends || kernel.has_quirk(Quirk::ExtendingWritesParallel))
+            && !kernel.has_quirk(Quirk::DirectWritesSerialized);
         if parallel {
             let _shared = lock.read().await;
-            if let Some(_beside) = Beside::enter(kernel, self.node)? {
+            if let Some(_parallel) = ParallelWrite::enter(kernel, self.node)? {
                 return self.write_at(at, bytes).await;
             }
         }
@@ -151,26 +155,26 @@ impl<F: FileSystem> File<F> {
         self.write_at(at, bytes).await
     }
 
-    /// Appends where the kernel believes the end to be; it sends no request for the size.
+    /// Appends at the end that the kernel has cached, without a request for the size.
     pub async fn append(&self, bytes: &[u8]) -> Result<()> {
         let kernel = &self.kernel;
         let lock = kernel.state().lock_of(self.node)?;
         let _alone = lock.write().await;
-        if kernel.has(Quirk::AppendAsks) {
-            kernel.state().doubt(self.node)?;
-            kernel.known(self.node, true).await?;
+        if kernel.has_quirk(Quirk::AppendRevalidatesSize) {
+            kernel.state().invalidate_attributes(self.node)?;
+            kernel.attributes(self.node, true).await?;
         }
         let at = kernel.state().node(self.node)?.attr.size;
         self.write_at(at, bytes).await
     }
 
-    /// The caller has the file's lock. What is cached of the range is dropped before the bytes go, and after it what was
-    /// cached again meanwhile.
+    /// The caller holds the inode's lock. Cached pages of the range are dropped before the write, and again after it, because
+    /// reads may have filled them meanwhile.
     async fn write_at(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let kernel = &self.kernel;
         let end = at + bytes.len() as u64;
         let drop_pages = async || {
-            if !kernel.has(Quirk::PagesSurviveWrites) {
+            if !kernel.has_quirk(Quirk::PagesSurviveWrites) {
                 kernel.drop_pages(self.node, at, end).await;
             }
         };
@@ -181,29 +185,29 @@ impl<F: FileSystem> File<F> {
             flags: WriteFlags::LOCKOWNER,
             lock_owner: Some(OWNER),
             open_flags: 0,
-            data: kernel.imagined.payload(bytes),
+            data: kernel.synthetic_requests.payload(bytes),
         };
-        let written = kernel.ask(kernel.fs.write(kernel.call(self.node), request));
+        let written = kernel.wait_reply(kernel.fs.write(kernel.call(self.node), request));
         let written = u64::from(written.await?);
-        kernel.state().wrote(self.node, at + written)?;
-        if !kernel.has(Quirk::PagesDropBefore) {
+        kernel.state().note_write(self.node, at + written)?;
+        if !kernel.has_quirk(Quirk::PagesDropBefore) {
             drop_pages().await;
         }
         Ok(())
     }
 
-    /// A store into the first page, which is mapped when this is called first.
+    /// Stores into the first page; the first call maps it.
     pub async fn store(&self, byte: u8) -> Result<()> {
         let kernel = &self.kernel;
         if self.is_direct() && !kernel.flags.contains(InitFlags::DIRECT_IO_ALLOW_MMAP) {
             return Err(Errno::ENODEV);
         }
         let cached = kernel.state().node(self.node)?.pages.get(&0).cloned();
-        let mapped = std::mem::replace(&mut self.held.lock().mapped, true);
+        let mapped = std::mem::replace(&mut self.program_state.lock().mapped, true);
         let page = match cached.filter(|_| mapped) {
             Some(page) => page,
             None => {
-                kernel.page(self.node, self.fh, 0).await?; // a fault
+                kernel.page(self.node, self.fh, 0).await?; // a page fault
                 let state = kernel.state();
                 state
                     .node(self.node)?
@@ -221,7 +225,7 @@ impl<F: FileSystem> File<F> {
             cached.bytes = Some(stored.into());
             cached.dirty = Some(self.fh);
         }
-        if kernel.has(Quirk::StoresAreWritten) {
+        if kernel.has_quirk(Quirk::MappedStoresWriteThrough) {
             self.write(0, &[byte]).await?;
         }
         Ok(())
@@ -232,7 +236,7 @@ impl<F: FileSystem> File<F> {
         if self.kernel.flags.contains(InitFlags::FLOCK_LOCKS) {
             self.set_flock(LockKind::Write).await?;
         }
-        self.held.lock().flock = true;
+        self.program_state.lock().flock = true;
         Ok(())
     }
 
@@ -262,20 +266,20 @@ impl<F: FileSystem> File<F> {
             flags,
         };
         kernel
-            .ask(kernel.fs.setlkw(kernel.call(self.node), request))
+            .wait_reply(kernel.fs.setlkw(kernel.call(self.node), request))
             .await
     }
 
-    /// Nobody waits for the answer to RELEASE; a flock goes with it.
+    /// The program does not wait for the reply to RELEASE, which also releases a flock.
     pub async fn close(self) -> Result<()> {
-        let flocked = self.held.lock().flock;
-        if flocked && self.kernel.has(Quirk::FlockUnlocks) {
+        let flocked = self.program_state.lock().flock;
+        if flocked && self.kernel.has_quirk(Quirk::FlockUnlockedBeforeRelease) {
             self.set_flock(LockKind::Unlock).await?;
         }
         if !self.is_direct() {
-            self.kernel.state().node_mut(self.node)?.doors.cached -= 1;
+            self.kernel.state().node_mut(self.node)?.users.cached -= 1;
         }
-        let flags = match flocked && !self.kernel.has(Quirk::FlockStays) {
+        let flags = match flocked && !self.kernel.has_quirk(Quirk::FlockReleaseNotReported) {
             true => ReleaseFlags::FLOCK_UNLOCK,
             false => ReleaseFlags::empty(),
         };
@@ -286,30 +290,30 @@ impl<F: FileSystem> File<F> {
     }
 }
 
-/// A write that goes beside others, until it is dropped.
-struct Beside<'a, F: FileSystem> {
+/// A write that runs in parallel with others; ends when dropped.
+struct ParallelWrite<'a, F: FileSystem> {
     kernel: &'a Kernel<F>,
     node: NodeId,
 }
 
-impl<F: FileSystem> Beside<'_, F> {
-    /// None while a program uses the page cache: then writes run one at a time.
-    fn enter(kernel: &Kernel<F>, node: NodeId) -> Result<Option<Beside<'_, F>>> {
+impl<F: FileSystem> ParallelWrite<'_, F> {
+    /// Returns None while a program uses the page cache: then writes run one at a time.
+    fn enter(kernel: &Kernel<F>, node: NodeId) -> Result<Option<ParallelWrite<'_, F>>> {
         let mut state = kernel.state();
-        let doors = &mut state.node_mut(node)?.doors;
-        if doors.cached > 0 {
+        let users = &mut state.node_mut(node)?.users;
+        if users.cached > 0 {
             return Ok(None);
         }
-        doors.beside += 1;
-        Ok(Some(Beside { kernel, node }))
+        users.parallel_writes += 1;
+        Ok(Some(ParallelWrite { kernel, node }))
     }
 }
 
-impl<F: FileSystem> Drop for Beside<'_, F> {
+impl<F: FileSystem> Drop for ParallelWrite<'_, F> {
     fn drop(&mut self) {
         if let Ok(node) = self.kernel.state().node_mut(self.node) {
-            node.doors.beside -= 1;
-            node.doors.done.notify_waiters();
+            node.users.parallel_writes -= 1;
+            node.users.done.notify_waiters();
         }
     }
 }

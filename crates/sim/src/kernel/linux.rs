@@ -1,4 +1,4 @@
-//! The model as something that the contract's facts can be tried on.
+//! The model as a kernel that the probes of crate `contract` test.
 
 use super::{File, Kernel, Quirk};
 use gupfs_contract::{
@@ -8,7 +8,7 @@ use gupfs_contract::{
 use gupfs_fuse::{Errno, MountConfig, NodeId, NotifyError};
 use std::sync::Arc;
 
-/// The model, as Linux is or with something otherwise.
+/// The model: like Linux, or deviating from it in one quirk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Model {
     pub quirk: Option<Quirk>,
@@ -67,15 +67,15 @@ impl ProbeMount for Mounted {
     }
 
     async fn cover(&self, name: &str) -> Result<(), ProbeFailure> {
-        self.0.walk(name.as_bytes()).await?;
-        let place = (NodeId::ROOT, name.as_bytes().to_vec());
-        self.0.state().covered.insert(place);
+        self.0.resolve(name.as_bytes()).await?;
+        let key = (NodeId::ROOT, name.as_bytes().to_vec());
+        self.0.state().covered.insert(key);
         Ok(())
     }
 
     async fn is_covered(&self, name: &str) -> bool {
-        let place = (NodeId::ROOT, name.as_bytes().to_vec());
-        self.0.walk(name.as_bytes()).await.is_ok() && self.0.state().covered.contains(&place)
+        let key = (NodeId::ROOT, name.as_bytes().to_vec());
+        self.0.resolve(name.as_bytes()).await.is_ok() && self.0.state().covered.contains(&key)
     }
 
     async fn notify(&self, word: KernelNotification) -> Result<(), NotifyError> {
@@ -126,7 +126,7 @@ impl ProbeFile for File<ProbeServer> {
         File::lock(self).await
     }
 
-    /// As close(2) does: RELEASE is answered behind its back.
+    /// As in close(2), the program does not wait for RELEASE.
     async fn close(self) {
         tokio::spawn(async move {
             let closed = File::close(self).await;

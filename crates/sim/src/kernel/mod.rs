@@ -1,18 +1,19 @@
 //! # kernel: a model of how Linux applies the replies of a FUSE server
 //!
-//! Owns   names, attributes and pages as Linux caches them, with lifetimes and versions, under its locks; replies applied late,
-//!        notifications that wait.
+//! Owns   dentries, attributes and pages as Linux caches them, with lifetimes and versions, under its locks; replies that are
+//!        applied late; notifications that wait.
 //! Never  knows the server; repairs a server's errors; uses a clock other than tokio's (paused, it is simulated).
-//! Enter  at `Kernel::mount`. The contract's facts are tried on it as on the running kernel (`tests/it/kernel.rs`).
+//! Enter  at `Kernel::mount`. The probes of crate `contract` test it like the running kernel (`tests/it/kernel.rs`).
 //!
-//! Linux takes *its* lock first (a directory's, a page's) and asks the server second, while a notification needs that lock:
-//! this is the whole difficulty, so the model has the locks. A version is counted up with every change of attributes: an
-//! answer that was asked for at an older version than a node's brings nothing. The answer to LINK is taken without.
+//! Linux takes its lock first (a directory's, a page's) and sends the request second, while a notification needs that lock. The
+//! rules of coherence follow from that, so the model has the locks. Every change of attributes raises a version; a reply to a
+//! request that was sent at an older version than the node's changes nothing. Replies to LINK and CREATE are applied without
+//! that check.
 
+mod dentries;
 mod files;
 mod linux;
-mod names;
-mod notices;
+mod notifications;
 mod pages;
 mod quirk;
 mod state;
@@ -30,35 +31,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The longest WRITE.
-const MAX_WRITE: usize = 1 << 20;
+/// Size of the longest WRITE.
+const WRITE_MAX: usize = 1 << 20;
 
 /// One mount.
 pub struct Kernel<F> {
     fs: Arc<F>,
-    /// What was agreed on.
+    /// The flags that INIT negotiated.
     flags: InitFlags,
     quirk: Option<Quirk>,
-    imagined: SyntheticRequests,
+    synthetic_requests: SyntheticRequests,
     state: Mutex<State>,
-    /// The server is gone.
-    dead: AtomicBool,
-    died: Notify,
+    /// The connection was aborted.
+    is_aborted: AtomicBool,
+    aborted: Notify,
 }
 
 impl<F: FileSystem> Kernel<F> {
     pub fn mount(fs: Arc<F>, mut flags: InitFlags, quirk: Option<Quirk>) -> Arc<Kernel<F>> {
-        if quirk == Some(Quirk::WritebackBelieves) {
+        if quirk == Some(Quirk::WritebackTakesServerSize) {
             flags -= InitFlags::WRITEBACK_CACHE;
         }
         Arc::new(Kernel {
             fs,
             flags,
             quirk,
-            imagined: SyntheticRequests::new(MAX_WRITE),
+            synthetic_requests: SyntheticRequests::new(WRITE_MAX),
             state: Mutex::new(State::new(flags)),
-            dead: AtomicBool::new(false),
-            died: Notify::new(),
+            is_aborted: AtomicBool::new(false),
+            aborted: Notify::new(),
         })
     }
 
@@ -66,46 +67,48 @@ impl<F: FileSystem> Kernel<F> {
         self.state.lock()
     }
 
-    fn has(&self, quirk: Quirk) -> bool {
+    fn has_quirk(&self, quirk: Quirk) -> bool {
         self.quirk == Some(quirk)
     }
 
     fn call(&self, node: NodeId) -> Call {
-        self.imagined.call(node, CallerIds::default())
+        self.synthetic_requests.call(node, CallerIds::default())
     }
 
-    /// Waits for an answer, or for the end of the server.
-    async fn ask<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
-        let died = self.died.notified();
-        if self.dead.load(Ordering::Relaxed) {
+    /// Waits for a reply, or for the abort of the connection.
+    async fn wait_reply<T>(&self, reply: impl Future<Output = Result<T>>) -> Result<T> {
+        let aborted = self.aborted.notified();
+        if self.is_aborted.load(Ordering::Relaxed) {
             return Err(Errno::ENOTCONN);
         }
         tokio::select! {
             biased;
-            answer = answer => answer,
-            () = died => Err(Errno::ECONNABORTED),
+            reply = reply => reply,
+            () = aborted => Err(Errno::ECONNABORTED),
         }
     }
 
-    /// Ends the connection: every waiting request fails, and so does every later one.
+    /// Aborts the connection: every waiting request fails, and every later one.
     pub fn abort(&self) {
-        self.dead.store(true, Ordering::Relaxed);
-        self.died.notify_waiters();
+        self.is_aborted.store(true, Ordering::Relaxed);
+        self.aborted.notify_waiters();
     }
 
     /// stat(2).
     pub async fn size(&self, name: &[u8]) -> Result<u64> {
-        let node = self.walk(name).await?;
-        Ok(self.known(node, true).await?.size)
+        let node = self.resolve(name).await?;
+        Ok(self.attributes(node, true).await?.size)
     }
 
-    /// The attributes, asked for if they are not believed any more. An answer that is too old to be kept still reaches the
-    /// program.
-    async fn known(&self, node: NodeId, all: bool) -> Result<InodeAttr> {
+    /// Returns the attributes, from a GETATTR if the cached ones have expired. A reply that is too old for the cache still
+    /// reaches the program.
+    async fn attributes(&self, node: NodeId, all: bool) -> Result<InodeAttr> {
         let version = {
             let state = self.state();
             let known = state.node(node)?;
-            if known.believed_at(Instant::now(), all) || self.has(Quirk::AttributesNeverAgain) {
+            if known.attributes_valid_at(Instant::now(), all)
+                || self.has_quirk(Quirk::AttributesNeverExpire)
+            {
                 return Ok(known.attr);
             }
             state.version()
@@ -114,11 +117,13 @@ impl<F: FileSystem> Kernel<F> {
             flags: Default::default(),
             fh: None,
         };
-        let found = self.ask(self.fs.getattr(self.call(node), request)).await?;
+        let found = self
+            .wait_reply(self.fs.getattr(self.call(node), request))
+            .await?;
         let drop_pages = self
             .state()
-            .attributes(node, found.attr, found.ttl, version);
-        if drop_pages && !self.has(Quirk::PagesSurviveAttributes) {
+            .apply_attributes(node, found.attr, found.ttl, version);
+        if drop_pages && !self.has_quirk(Quirk::PagesSurviveAttributes) {
             self.drop_pages(node, 0, u64::MAX).await;
         }
         if self.flags.contains(InitFlags::WRITEBACK_CACHE) {

@@ -1,4 +1,4 @@
-//! The page cache of a file. A page is locked while it is read from the server; dropping a page waits for that lock.
+//! The page cache of a file. A page is locked while a READ fills it; dropping a page waits for that lock.
 
 use super::{Kernel, Quirk};
 use bytes::Bytes;
@@ -16,14 +16,14 @@ pub type Page = Arc<Mutex<Cached>>;
 
 #[derive(Default)]
 pub struct Cached {
-    /// None until it was read.
+    /// None until the page is filled.
     pub bytes: Option<Bytes>,
-    /// A mapping stored into it, and it is not written yet: it must be written through this open file before it is dropped.
+    /// A mapping stored into the page. It must be written through this open file before it is dropped.
     pub dirty: Option<FileHandle>,
 }
 
 impl<F: FileSystem> Kernel<F> {
-    /// A page, from the cache or from the server.
+    /// Returns a page, from the cache or by a READ.
     pub(super) async fn page(&self, node: NodeId, fh: FileHandle, index: u64) -> Result<Bytes> {
         loop {
             let page = {
@@ -33,14 +33,16 @@ impl<F: FileSystem> Kernel<F> {
             };
             let mut cached = page.lock().await;
             if !self.is_cached(node, index, &page) {
-                continue; // dropped while we waited for its lock
+                continue; // dropped while this call waited for its lock
             }
             if let Some(bytes) = &cached.bytes {
                 return Ok(bytes.clone());
             }
-            let owner = self.has(Quirk::OwnerEverywhere).then_some(LockOwner(1));
+            let owner = self
+                .has_quirk(Quirk::CachedReadsCarryOwner)
+                .then_some(LockOwner(1));
             match self
-                .read_past(node, fh, index * PAGE, PAGE as u32, owner)
+                .read_from_server(node, fh, index * PAGE, PAGE as u32, owner)
                 .await
             {
                 Ok(read) => return Ok(cached.bytes.insert(read).clone()),
@@ -68,8 +70,8 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    /// A READ.
-    pub(super) async fn read_past(
+    /// Sends a READ.
+    pub(super) async fn read_from_server(
         &self,
         node: NodeId,
         fh: FileHandle,
@@ -89,22 +91,23 @@ impl<F: FileSystem> Kernel<F> {
             lock_owner,
             open_flags: 0,
         };
-        let data = self.ask(self.fs.read(self.call(node), request)).await?;
+        let data = self
+            .wait_reply(self.fs.read(self.call(node), request))
+            .await?;
         Ok(data.into_bytes())
     }
 
-    /// Pages of a range are gone when this ends. It waits for those that are being read, and for the server to take those
-    /// that are dirty.
+    /// Drops the pages of a range. Waits for reads that fill them, and writes dirty ones first.
     pub(super) async fn drop_pages(&self, node: NodeId, from: u64, to: u64) {
         let pages: Vec<(u64, Page)> = match self.state().node(node) {
             Ok(node) => {
-                let behind = node.pages.range(from / PAGE..to.div_ceil(PAGE));
-                behind.map(|(index, page)| (*index, page.clone())).collect()
+                let pages = node.pages.range(from / PAGE..to.div_ceil(PAGE));
+                pages.map(|(index, page)| (*index, page.clone())).collect()
             }
             Err(_) => return,
         };
         for (index, page) in pages {
-            if self.has(Quirk::PagesWithoutLock) {
+            if self.has_quirk(Quirk::PageInvalidationTakesNoLock) {
                 self.forget_page(node, index, &page);
                 continue;
             }
@@ -114,10 +117,10 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    /// Writes a dirty page. If the server refuses, the bytes are lost.
+    /// Writes a dirty page. If the write fails, the bytes are lost.
     async fn write_back(&self, node: NodeId, index: u64, page: &mut Cached) {
         let Some(fh) = page.dirty.take() else { return };
-        if self.has(Quirk::DirtyPagesVanish) {
+        if self.has_quirk(Quirk::DirtyPagesDropped) {
             return;
         }
         let Ok(size) = self.state().node(node).map(|node| node.attr.size) else {
@@ -131,13 +134,17 @@ impl<F: FileSystem> Kernel<F> {
             flags: WriteFlags::CACHE,
             lock_owner: None,
             open_flags: 0,
-            data: self.imagined.payload(&bytes[..within.min(bytes.len())]),
+            data: self
+                .synthetic_requests
+                .payload(&bytes[..within.min(bytes.len())]),
         };
-        let written = self.ask(self.fs.write(self.call(node), request)).await;
-        debug_assert!(written.is_ok() || self.dead.load(Ordering::Relaxed));
+        let written = self
+            .wait_reply(self.fs.write(self.call(node), request))
+            .await;
+        debug_assert!(written.is_ok() || self.is_aborted.load(Ordering::Relaxed));
     }
 
-    /// All dirty pages of a file: fsync, and close of a descriptor.
+    /// Writes all dirty pages of a file, as fsync and close do.
     pub(super) async fn write_back_all(&self, node: NodeId) {
         let pages: Vec<(u64, Page)> = match self.state().node(node) {
             Ok(node) => node
@@ -153,25 +160,25 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    /// A program reads through the page cache: attributes are asked for first if pages hang on them.
+    /// Reads through the page cache. With AUTO_INVAL_DATA, or behind the end, the attributes are revalidated first.
     pub(super) async fn read_cached(
         &self,
         node: NodeId,
         fh: FileHandle,
         at: u64,
     ) -> Result<Option<u8>> {
-        let behind = at >= self.state().node(node)?.attr.size;
-        if self.has(Quirk::PagesDieWithServer) && self.dead.load(Ordering::Relaxed) {
+        let is_behind_end = at >= self.state().node(node)?.attr.size;
+        if self.has_quirk(Quirk::PagesDroppedOnAbort) && self.is_aborted.load(Ordering::Relaxed) {
             return Err(Errno::ENOTCONN);
         }
-        if self.flags.contains(InitFlags::AUTO_INVAL_DATA) || behind {
-            self.known(node, false).await?;
+        if self.flags.contains(InitFlags::AUTO_INVAL_DATA) || is_behind_end {
+            self.attributes(node, false).await?;
         }
         if at >= self.state().node(node)?.attr.size {
             return Ok(None);
         }
         let page = self.page(node, fh, at / PAGE).await?;
-        // The file may be longer than what was read.
+        // The file may have grown since the page was filled.
         Ok(Some(page.get((at % PAGE) as usize).copied().unwrap_or(0)))
     }
 }

@@ -1,64 +1,64 @@
-//! Kernels that do otherwise, each in one thing: so the contract's facts are seen to fail.
+//! Kernels that deviate from Linux in one behaviour each: they show that each probe can fail.
 
-/// What a kernel does otherwise than Linux.
+/// A deviation from Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quirk {
-    /// Once known, attributes are never asked for again.
-    AttributesNeverAgain,
-    /// The answer to LINK is taken only if nothing newer is known.
+    /// Cached attributes never expire.
+    AttributesNeverExpire,
+    /// The reply to LINK is applied only if no newer attributes are cached.
     LinkHasVersion,
-    /// An answer to LOOKUP is not taken when an invalidation has passed it.
+    /// A reply to LOOKUP is dropped if an invalidation has overtaken it.
     LookupHasVersion,
-    /// INVAL_INODE leaves attributes alone.
-    InvalidationIgnored,
-    /// Names stay after INVAL_ENTRY.
-    NamesSurvive,
+    /// INVAL_INODE does not invalidate attributes.
+    InodeInvalidationIgnored,
+    /// INVAL_ENTRY does not remove the dentry.
+    DentriesSurviveInvalidation,
     /// INVAL_ENTRY does not wait for the directory's lock.
-    NamesWithoutLock,
-    /// INC_EPOCH waits for creates.
-    EpochWaits,
-    /// Names that a listing brings are as old as its request.
-    ListingHasEpoch,
-    /// What is mounted on an old name stays.
-    CoverStays,
-    /// Attributes that changed leave pages alone.
+    EntryInvalidationTakesNoLock,
+    /// INC_EPOCH waits for the directory's lock.
+    EpochWaitsForDirectory,
+    /// Dentries of a listing get the epoch at which the listing was requested.
+    ListingKeepsRequestEpoch,
+    /// A file system that is mounted on an expired dentry stays.
+    CoveringMountStays,
+    /// Changed attributes drop no pages.
     PagesSurviveAttributes,
-    /// Pages are dropped while they are read.
-    PagesWithoutLock,
-    /// INVAL_INODE of attributes waits for pages, too.
-    AttributesWaitForPages,
-    /// Reads for the page cache name an owner as others do.
-    OwnerEverywhere,
-    /// splice of a file that is opened direct reads past the page cache.
-    SpliceDirect,
-    /// Each store into a mapped page is written at once.
-    StoresAreWritten,
-    /// A write past the page cache drops no pages.
+    /// Pages are dropped while a READ fills them.
+    PageInvalidationTakesNoLock,
+    /// INVAL_INODE waits for pages also if it invalidates only attributes.
+    AttributeInvalidationWaitsForPages,
+    /// Reads that fill the page cache carry a lock owner, as direct reads do.
+    CachedReadsCarryOwner,
+    /// splice reads a file that is open for direct I/O past the page cache.
+    SpliceBypassesPageCache,
+    /// Each store through a mapping is written at once.
+    MappedStoresWriteThrough,
+    /// A direct write drops no pages.
     PagesSurviveWrites,
-    /// It drops them before it, not after it.
+    /// A direct write drops pages before the write only, not after it.
     PagesDropBefore,
-    /// Writes run in parallel also while a program opens the file for the page cache.
-    OpensWaitForAll,
-    /// The answer to CREATE is taken only if nothing newer is known.
+    /// Direct writes still run in parallel while a program opens the file for the page cache.
+    OpensDoNotStopParallelWrites,
+    /// The reply to CREATE is applied only if no newer attributes are cached.
     CreateHasVersion,
-    /// That there is no such name is not remembered.
-    AbsenceForgotten,
+    /// Negative dentries are not cached.
+    NegativeDentriesNotCached,
     /// Dirty pages are dropped without being written.
-    DirtyPagesVanish,
-    /// Every write has the file for itself.
-    WritesOneByOne,
-    /// Writes behind the end go beside each other.
-    ExtendingTogether,
-    /// An append asks for the size first.
-    AppendAsks,
-    /// flock is taken back before RELEASE: as good.
-    FlockUnlocks,
-    /// The server is not told that a flock has been released.
-    FlockStays,
-    /// FLUSH names an owner of its own.
-    FlushByNobody,
-    /// The kernel believes the server's size with a write-back cache, too.
-    WritebackBelieves,
-    /// Pages of a dead server are dropped whatever was agreed on.
-    PagesDieWithServer,
+    DirtyPagesDropped,
+    /// Direct writes never run in parallel.
+    DirectWritesSerialized,
+    /// Direct writes that extend the file run in parallel.
+    ExtendingWritesParallel,
+    /// An append requests the size first.
+    AppendRevalidatesSize,
+    /// The kernel unlocks a flock before RELEASE. No probe rejects that.
+    FlockUnlockedBeforeRelease,
+    /// RELEASE does not release a flock.
+    FlockReleaseNotReported,
+    /// FLUSH carries no lock owner.
+    FlushWithoutOwner,
+    /// With a write-back cache, too, the kernel takes the size from the server.
+    WritebackTakesServerSize,
+    /// Pages are dropped when the connection is aborted, whatever INIT negotiated.
+    PagesDroppedOnAbort,
 }

@@ -1,4 +1,4 @@
-//! What the kernel keeps of one mount: pure but for the locks that it hands out.
+//! The cached state of one mount, and the locks.
 
 use super::pages::Page;
 use gupfs_fuse::{EntryReply, Errno, InitFlags, InodeAttr, NodeId, Result};
@@ -11,46 +11,46 @@ use tokio::time::Instant;
 const REGULAR: u32 = 0o100_000;
 const KIND: u32 = 0o170_000;
 
-/// A name in a directory.
-pub type Place = (NodeId, Vec<u8>);
+/// A directory, and a name in it.
+pub type DentryKey = (NodeId, Vec<u8>);
 
 pub struct State {
     nodes: BTreeMap<NodeId, Node>,
-    pub names: BTreeMap<Place, Name>,
-    /// Names on which something is mounted.
-    pub covered: BTreeSet<Place>,
+    pub dentries: BTreeMap<DentryKey, CachedDentry>,
+    /// Names that a file system is mounted on.
+    pub covered: BTreeSet<DentryKey>,
     pub epoch: u64,
     version: u64,
     flags: InitFlags,
 }
 
 pub struct Node {
-    /// Answers that named it, until FORGET.
+    /// Number of replies that named the node, until FORGET.
     pub lookups: u64,
     pub attr: InodeAttr,
-    /// None: not believed.
+    /// End of the lifetime; None if the attributes are invalid.
     until: Option<Instant>,
-    /// Times and space were changed by a write: stat asks, reading does not.
+    /// A write has changed times and space: stat must revalidate, a read need not.
     modified: bool,
     version: u64,
-    /// The inode's lock: of a directory while names in it change, of a file while it is written.
+    /// The inode's lock: held while names in a directory change, or while a file is written.
     pub lock: Arc<RwLock<()>>,
     pub pages: BTreeMap<u64, Page>,
-    pub doors: Doors,
+    pub users: FileUsers,
 }
 
-/// Counts the users of a file through the page cache, and the parallel direct writers: never both at once.
+/// Number of opens for the page cache, and of parallel direct writes: never both at once.
 #[derive(Default)]
-pub struct Doors {
+pub struct FileUsers {
     pub cached: usize,
-    pub beside: usize,
-    /// One of those who wrote beside others is done.
+    pub parallel_writes: usize,
+    /// Notified when a parallel write is done.
     pub done: Arc<Notify>,
 }
 
-/// A name that is known, and until when.
-pub struct Name {
-    /// None: there is no such name.
+/// A cached dentry with the end of its lifetime.
+pub struct CachedDentry {
+    /// None: a negative dentry.
     pub node: Option<NodeId>,
     pub until: Instant,
     pub epoch: u64,
@@ -66,18 +66,18 @@ impl Node {
             version: 0,
             lock: Arc::default(),
             pages: BTreeMap::new(),
-            doors: Doors::default(),
+            users: FileUsers::default(),
         }
     }
 
-    /// For stat(2) all of them, for reading the size.
-    pub fn believed_at(&self, now: Instant, all: bool) -> bool {
+    /// Whether the cached attributes are valid: `all` of them for stat(2), or those that a read needs.
+    pub fn attributes_valid_at(&self, now: Instant, all: bool) -> bool {
         self.until.is_some_and(|until| now < until) && !(all && self.modified)
     }
 }
 
-/// When a lifetime that begins now ends; a very long one ends after the simulation.
-fn after(ttl: Duration) -> Instant {
+/// The end of a lifetime that begins now; a very long one ends after the simulation.
+fn expiry(ttl: Duration) -> Instant {
     const LONGEST: Duration = Duration::from_secs(1 << 30);
     Instant::now() + ttl.min(LONGEST)
 }
@@ -87,7 +87,7 @@ impl State {
         let root = Node::new(InodeAttr::default());
         State {
             nodes: BTreeMap::from([(NodeId::ROOT, root)]),
-            names: BTreeMap::new(),
+            dentries: BTreeMap::new(),
             covered: BTreeSet::new(),
             epoch: 0,
             version: 1,
@@ -99,7 +99,7 @@ impl State {
         self.flags.contains(flag)
     }
 
-    /// To be noted before a request whose answer brings attributes.
+    /// The version, to be read before a request whose reply has attributes.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -116,55 +116,69 @@ impl State {
         Ok(self.node(node)?.lock.clone())
     }
 
-    /// A name that may be believed now. One of an older epoch is gone, and what is mounted on it.
-    pub fn believed(&mut self, place: &Place, keep_cover: bool) -> Option<Option<NodeId>> {
-        let name = self.names.get(place)?;
-        if name.epoch < self.epoch {
-            self.names.remove(place);
-            if !keep_cover {
-                self.covered.remove(place);
+    /// Returns the cached dentry if it is valid. A dentry of an older epoch is removed, with the file system mounted on it.
+    pub fn valid_dentry(
+        &mut self,
+        key: &DentryKey,
+        keep_covering_mount: bool,
+    ) -> Option<Option<NodeId>> {
+        let dentry = self.dentries.get(key)?;
+        if dentry.epoch < self.epoch {
+            self.dentries.remove(key);
+            if !keep_covering_mount {
+                self.covered.remove(key);
             }
             return None;
         }
-        (Instant::now() < name.until).then_some(name.node)
+        (Instant::now() < dentry.until).then_some(dentry.node)
     }
 
-    /// An answer that names a node: counts as a lookup. A node that was not known takes the attributes as they are.
-    /// True if pages are to be dropped.
-    pub fn entry(&mut self, place: Place, entry: &EntryReply, asked: Asked) -> bool {
+    /// Applies a reply that names a node, and counts a lookup. A new node takes the attributes unchecked. Returns whether the
+    /// node's pages must be dropped.
+    pub fn add_dentry(
+        &mut self,
+        key: DentryKey,
+        entry: &EntryReply,
+        request_version: RequestVersion,
+    ) -> bool {
         let fresh = !self.nodes.contains_key(&entry.node);
         let node = self.nodes.entry(entry.node);
         node.or_insert_with(|| Node::new(entry.attr)).lookups += 1;
-        let name = Name {
+        let dentry = CachedDentry {
             node: Some(entry.node),
-            until: after(entry.name_ttl),
-            epoch: asked.epoch,
+            until: expiry(entry.name_ttl),
+            epoch: request_version.epoch,
         };
-        self.names.insert(place, name);
-        let version = if fresh { 0 } else { asked.version };
-        self.attributes(entry.node, entry.attr, entry.attr_ttl, version)
+        self.dentries.insert(key, dentry);
+        let version = if fresh { 0 } else { request_version.version };
+        self.apply_attributes(entry.node, entry.attr, entry.attr_ttl, version)
     }
 
-    /// An answer that says that there is no such name.
-    pub fn absent(&mut self, place: Place, ttl: Duration, asked: Asked) {
-        let name = Name {
+    /// Applies a reply that there is no such name.
+    pub fn add_negative_dentry(
+        &mut self,
+        key: DentryKey,
+        ttl: Duration,
+        request_version: RequestVersion,
+    ) {
+        let dentry = CachedDentry {
             node: None,
-            until: after(ttl),
-            epoch: asked.epoch,
+            until: expiry(ttl),
+            epoch: request_version.epoch,
         };
-        self.names.insert(place, name);
+        self.dentries.insert(key, dentry);
     }
 
-    /// Attributes as an answer brings them; nothing if it was asked for before something newer was known. `version` 0:
-    /// whatever is known. True if pages are to be dropped.
-    pub fn attributes(
+    /// Applies the attributes of a reply, unless newer ones are cached. `version` 0: without that check. Returns whether the
+    /// node's pages must be dropped.
+    pub fn apply_attributes(
         &mut self,
         node: NodeId,
         mut attr: InodeAttr,
         ttl: Duration,
         version: u64,
     ) -> bool {
-        // With both, pages follow attributes.
+        // With AUTO_INVAL_DATA, changed attributes drop pages; without EXPLICIT_INVAL_DATA, a changed size does.
         let writes_back = self.agreed(InitFlags::WRITEBACK_CACHE);
         let (auto, explicit) = (
             self.agreed(InitFlags::AUTO_INVAL_DATA),
@@ -178,21 +192,21 @@ impl State {
         }
         self.version += 1;
         known.version = self.version;
-        known.until = Some(after(ttl));
+        known.until = Some(expiry(ttl));
         known.modified = false;
         let regular = attr.mode & KIND == REGULAR;
         if writes_back && regular {
             attr.size = known.attr.size;
             attr.mtime = known.attr.mtime;
         }
-        let resized = known.attr.size != attr.size;
-        let touched = known.attr.mtime != attr.mtime;
+        let size_changed = known.attr.size != attr.size;
+        let mtime_changed = known.attr.mtime != attr.mtime;
         known.attr = attr;
-        regular && (auto && (resized || touched) || !explicit && resized)
+        regular && (auto && (size_changed || mtime_changed) || !explicit && size_changed)
     }
 
-    /// What is known of a node's attributes is not believed any more, and neither are answers on their way.
-    pub fn doubt(&mut self, node: NodeId) -> Result<()> {
+    /// Invalidates the attributes of a node, and the replies in flight that have some.
+    pub fn invalidate_attributes(&mut self, node: NodeId) -> Result<()> {
         self.version += 1;
         let version = self.version;
         let known = self.node_mut(node)?;
@@ -202,7 +216,7 @@ impl State {
     }
 
     /// A file was written up to `end`.
-    pub fn wrote(&mut self, node: NodeId, end: u64) -> Result<()> {
+    pub fn note_write(&mut self, node: NodeId, end: u64) -> Result<()> {
         self.version += 1;
         let version = self.version;
         let known = self.node_mut(node)?;
@@ -213,10 +227,10 @@ impl State {
     }
 }
 
-/// When something was asked for.
+/// The epoch and version at which a request was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct RequestVersion {
     pub epoch: u64,
-    /// 0: the answer is taken whatever became known since.
+    /// 0: the reply is applied without a check of the version.
     pub version: u64,
 }

@@ -1,9 +1,9 @@
-//! The model of the kernel does what the contract says of Linux; and each fact notices a kernel that does otherwise.
+//! The model of the kernel behaves as the contract says of Linux, and each probe detects a kernel that deviates.
 
 use gupfs_contract::{ALL, ProbeOutcome, ProbeReport, probe_all};
 use gupfs_sim::kernel::{Model, Quirk};
 
-fn tried(quirk: Option<Quirk>) -> Vec<ProbeReport> {
+fn probe_model(quirk: Option<Quirk>) -> Vec<ProbeReport> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -13,23 +13,18 @@ fn tried(quirk: Option<Quirk>) -> Vec<ProbeReport> {
 }
 
 #[test]
-fn every_fact_stands_on_the_model() {
-    let findings = tried(None);
-    assert_eq!(findings.len(), ALL.len());
-    for finding in findings {
-        assert_eq!(
-            finding.outcome,
-            ProbeOutcome::Holds,
-            "{}",
-            finding.behaviour
-        );
+fn every_behaviour_holds_on_the_model() {
+    let reports = probe_model(None);
+    assert_eq!(reports.len(), ALL.len());
+    for report in reports {
+        assert_eq!(report.outcome, ProbeOutcome::Holds, "{}", report.behaviour);
     }
 }
 
-/// What each quirk breaks, and nothing else.
+/// The behaviours that each quirk breaks; all others hold.
 const QUIRKS: &[(Quirk, &[&str])] = &[
     (
-        Quirk::AttributesNeverAgain,
+        Quirk::AttributesNeverExpire,
         &[
             "new attributes drop the pages of a cached file",
             "with a writeback cache growth on the server is not seen",
@@ -49,36 +44,36 @@ const QUIRKS: &[(Quirk, &[&str])] = &[
         &["an invalidation during a lookup is lost"],
     ),
     (
-        Quirk::InvalidationIgnored,
+        Quirk::InodeInvalidationIgnored,
         &[
             "a link reply replaces newer attributes",
             "an invalidation drops cached attributes",
         ],
     ),
     (
-        Quirk::NamesSurvive,
+        Quirk::DentriesSurviveInvalidation,
         &[
             "an invalidated name is looked up again",
             "a negative dentry is cached",
         ],
     ),
     (
-        Quirk::NamesWithoutLock,
+        Quirk::EntryInvalidationTakesNoLock,
         &["a name invalidation waits for a create in its directory"],
     ),
     (
-        Quirk::EpochWaits,
+        Quirk::EpochWaitsForDirectory,
         &[
             "inc epoch waits for no lock and expires all names",
             "names of a listing in flight survive inc epoch",
         ],
     ),
     (
-        Quirk::ListingHasEpoch,
+        Quirk::ListingKeepsRequestEpoch,
         &["names of a listing in flight survive inc epoch"],
     ),
     (
-        Quirk::CoverStays,
+        Quirk::CoveringMountStays,
         &["inc epoch unmounts file systems mounted inside the mount"],
     ),
     (
@@ -86,29 +81,29 @@ const QUIRKS: &[(Quirk, &[&str])] = &[
         &["new attributes drop the pages of a cached file"],
     ),
     (
-        Quirk::PagesWithoutLock,
+        Quirk::PageInvalidationTakesNoLock,
         &[
             "a page invalidation waits for the read that fills the page",
             "a page invalidation writes dirty pages first",
         ],
     ),
     (
-        Quirk::AttributesWaitForPages,
+        Quirk::AttributeInvalidationWaitsForPages,
         &["an attribute invalidation waits for no read"],
     ),
     (
-        Quirk::OwnerEverywhere,
+        Quirk::CachedReadsCarryOwner,
         &[
             "only a direct read carries a lock owner",
             "splice fills the page cache of a direct file",
         ],
     ),
     (
-        Quirk::SpliceDirect,
+        Quirk::SpliceBypassesPageCache,
         &["splice fills the page cache of a direct file"],
     ),
     (
-        Quirk::StoresAreWritten,
+        Quirk::MappedStoresWriteThrough,
         &[
             "a page invalidation writes dirty pages first",
             "a store into a mapped page sends no request",
@@ -126,56 +121,65 @@ const QUIRKS: &[(Quirk, &[&str])] = &[
         &["pages filled during a direct write are dropped after it"],
     ),
     (
-        Quirk::OpensWaitForAll,
+        Quirk::OpensDoNotStopParallelWrites,
         &["a cached open waits for no later direct write"],
     ),
     (
         Quirk::CreateHasVersion,
         &["a create reply replaces newer attributes"],
     ),
-    (Quirk::AbsenceForgotten, &["a negative dentry is cached"]),
     (
-        Quirk::DirtyPagesVanish,
+        Quirk::NegativeDentriesNotCached,
+        &["a negative dentry is cached"],
+    ),
+    (
+        Quirk::DirtyPagesDropped,
         &["a page invalidation writes dirty pages first"],
     ),
     (
-        Quirk::WritesOneByOne,
+        Quirk::DirectWritesSerialized,
         &["direct writes within the file run in parallel"],
     ),
     (
-        Quirk::ExtendingTogether,
+        Quirk::ExtendingWritesParallel,
         &["direct writes that extend the file run one at a time"],
     ),
-    (Quirk::AppendAsks, &["the offset of an append may be stale"]),
-    (Quirk::FlockUnlocks, &[]),
-    (Quirk::FlockStays, &["closing a file releases its flock"]),
     (
-        Quirk::FlushByNobody,
+        Quirk::AppendRevalidatesSize,
+        &["the offset of an append may be stale"],
+    ),
+    (Quirk::FlockUnlockedBeforeRelease, &[]),
+    (
+        Quirk::FlockReleaseNotReported,
+        &["closing a file releases its flock"],
+    ),
+    (
+        Quirk::FlushWithoutOwner,
         &["a close names the owner whose posix locks it releases"],
     ),
     (
-        Quirk::WritebackBelieves,
+        Quirk::WritebackTakesServerSize,
         &["with a writeback cache growth on the server is not seen"],
     ),
     (
-        Quirk::PagesDieWithServer,
+        Quirk::PagesDroppedOnAbort,
         &["with explicit inval data pages outlive an aborted connection"],
     ),
 ];
 
 #[test]
-fn each_fact_notices_a_kernel_that_does_otherwise() {
-    for (quirk, facts) in QUIRKS {
-        let findings = tried(Some(*quirk));
-        let broken = findings
+fn each_probe_detects_a_kernel_that_deviates() {
+    for (quirk, behaviours) in QUIRKS {
+        let reports = probe_model(Some(*quirk));
+        let broken = reports
             .iter()
-            .filter(|finding| finding.outcome != ProbeOutcome::Holds);
-        let broken: Vec<&str> = broken.map(|finding| finding.behaviour.as_str()).collect();
-        assert_eq!(broken, *facts, "{quirk:?}");
+            .filter(|report| report.outcome != ProbeOutcome::Holds);
+        let broken: Vec<&str> = broken.map(|report| report.behaviour.as_str()).collect();
+        assert_eq!(broken, *behaviours, "{quirk:?}");
     }
-    for fact in ALL {
-        let notices = |broken: &[&str]| broken.contains(&&*fact.sentence());
-        let broken = QUIRKS.iter().any(|(_, facts)| notices(facts));
-        assert!(broken, "nothing breaks: {}", fact.sentence());
+    for behaviour in ALL {
+        let is_broken = |broken: &[&str]| broken.contains(&&*behaviour.sentence());
+        let broken = QUIRKS.iter().any(|(_, behaviours)| is_broken(behaviours));
+        assert!(broken, "nothing breaks: {}", behaviour.sentence());
     }
 }

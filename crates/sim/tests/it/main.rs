@@ -1,7 +1,7 @@
-//! The simulations, each seed twice. `GUPFS_SEEDS` says how many seeds, `GUPFS_SEED` runs one and prints its events.
+//! The simulations, each seed twice. `GUPFS_SEEDS` sets the number of seeds; `GUPFS_SEED` runs one seed and prints its events.
 
 mod cluster;
 mod every_sync;
 mod kernel;
-mod town;
-mod whole;
+mod process;
+mod shard;

@@ -1,28 +1,28 @@
-//! Names in one directory that all clients change.
+//! The model of names in one directory that all clients change.
 
-use crate::cluster::possible::Model;
+use crate::cluster::possible_states::ObjectModel;
 use gupfs_proto::FsError;
 use std::collections::BTreeMap;
 
-/// What a name stands for: the question that made it, since its number is known only when that is answered.
+/// A created inode, identified by its create request, because its number is known only after the reply.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Thing {
-    pub made_by: u64,
+pub struct CreatedInode {
+    pub created_by: u64,
     pub is_dir: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
-    Create { name: u8, thing: Thing },
+    Create { name: u8, inode: CreatedInode },
     Unlink { name: u8 },
     Rmdir { name: u8 },
     Rename { from: u8, to: u8 },
-    Link { thing: Thing, name: u8 },
+    Link { inode: CreatedInode, name: u8 },
 }
 
-/// Ok, or why not. Directories are never filled, so that they are empty always.
+/// The outcome of a change. Directories stay empty, so `NotEmpty` does not occur.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Out {
+pub enum ChangeOutcome {
     Done,
     Exists,
     Missing,
@@ -30,87 +30,87 @@ pub enum Out {
     NotDirectory,
 }
 
-impl Out {
-    /// None for a refusal that says nothing about names.
-    pub fn of<T>(answer: &Result<T, FsError>) -> Option<Out> {
-        Some(match answer {
-            Ok(_) => Out::Done,
-            Err(FsError::Exists) => Out::Exists,
-            Err(FsError::NotFound) => Out::Missing,
-            Err(FsError::IsDirectory) => Out::IsDirectory,
-            Err(FsError::NotDirectory) => Out::NotDirectory,
+impl ChangeOutcome {
+    /// Returns None for an error that does not concern names.
+    pub fn of<T>(reply: &Result<T, FsError>) -> Option<ChangeOutcome> {
+        Some(match reply {
+            Ok(_) => ChangeOutcome::Done,
+            Err(FsError::Exists) => ChangeOutcome::Exists,
+            Err(FsError::NotFound) => ChangeOutcome::Missing,
+            Err(FsError::IsDirectory) => ChangeOutcome::IsDirectory,
+            Err(FsError::NotDirectory) => ChangeOutcome::NotDirectory,
             Err(_) => return None,
         })
     }
 }
 
-pub type Names = BTreeMap<u8, Thing>;
+pub type SharedNames = BTreeMap<u8, CreatedInode>;
 
-pub struct Entries;
+pub struct NameModel;
 
-impl Model for Entries {
-    type State = Names;
-    type Op = Change;
-    type Out = Out;
+impl ObjectModel for NameModel {
+    type State = SharedNames;
+    type Change = Change;
+    type Reply = ChangeOutcome;
 
-    fn change(names: &Names, change: &Change) -> Vec<(Names, Out)> {
+    fn change(names: &SharedNames, change: &Change) -> Vec<(SharedNames, ChangeOutcome)> {
         let mut after = names.clone();
-        let out = apply(&mut after, change);
-        if let (Change::Link { thing, name }, Out::Missing) = (*change, out) {
-            // It gets a name again if the requester has it open.
+        let reply = apply(&mut after, change);
+        if let (Change::Link { inode, name }, ChangeOutcome::Missing) = (*change, reply) {
+            // The inode gets a name again if the requesting client has it open.
             let mut named = names.clone();
-            named.insert(name, thing);
-            return vec![(after, out), (named, Out::Done)];
+            named.insert(name, inode);
+            return vec![(after, reply), (named, ChangeOutcome::Done)];
         }
-        vec![(after, out)]
+        vec![(after, reply)]
     }
 
-    fn cut<'a>(states: impl Iterator<Item = &'a Names>) -> Vec<Names> {
+    fn after_power_loss<'a>(states: impl Iterator<Item = &'a SharedNames>) -> Vec<SharedNames> {
         states.cloned().collect()
     }
 }
 
-fn apply(names: &mut Names, change: &Change) -> Out {
+fn apply(names: &mut SharedNames, change: &Change) -> ChangeOutcome {
     match *change {
-        Change::Create { name, thing } | Change::Link { thing, name } => {
+        Change::Create { name, inode } | Change::Link { inode, name } => {
             if names.contains_key(&name) {
-                return Out::Exists;
+                return ChangeOutcome::Exists;
             }
             let is_link = matches!(change, Change::Link { .. });
-            if is_link && !names.values().any(|other| *other == thing) {
-                return Out::Missing; // its last name went
+            if is_link && !names.values().any(|other| *other == inode) {
+                return ChangeOutcome::Missing; // the inode has lost its last name
             }
-            names.insert(name, thing);
-            Out::Done
+            names.insert(name, inode);
+            ChangeOutcome::Done
         }
         Change::Unlink { name } => match names.get(&name) {
-            None => Out::Missing,
-            Some(thing) if thing.is_dir => Out::IsDirectory,
+            None => ChangeOutcome::Missing,
+            Some(inode) if inode.is_dir => ChangeOutcome::IsDirectory,
             Some(_) => remove(names, name),
         },
         Change::Rmdir { name } => match names.get(&name) {
-            None => Out::Missing,
-            Some(thing) if !thing.is_dir => Out::NotDirectory,
+            None => ChangeOutcome::Missing,
+            Some(inode) if !inode.is_dir => ChangeOutcome::NotDirectory,
             Some(_) => remove(names, name),
         },
         Change::Rename { from, to } => {
             let Some(moved) = names.get(&from).copied() else {
-                return Out::Missing;
+                return ChangeOutcome::Missing;
             };
             match names.get(&to) {
-                Some(over) if *over == moved => return Out::Done, // two names of one file stay
-                Some(over) if over.is_dir && !moved.is_dir => return Out::IsDirectory,
-                Some(over) if !over.is_dir && moved.is_dir => return Out::NotDirectory,
+                Some(over) if *over == moved => return ChangeOutcome::Done, // rename(2) keeps both names of one file
+                Some(over) if over.is_dir && !moved.is_dir => return ChangeOutcome::IsDirectory,
+                Some(over) if !over.is_dir && moved.is_dir => return ChangeOutcome::NotDirectory,
                 _ => {}
             }
             names.remove(&from);
             names.insert(to, moved);
-            Out::Done
+            ChangeOutcome::Done
         }
     }
 }
 
-fn remove(names: &mut Names, name: u8) -> Out {
+fn remove(names: &mut SharedNames, name: u8) -> ChangeOutcome {
     names.remove(&name);
-    Out::Done
+    ChangeOutcome::Done
 }

@@ -1,0 +1,194 @@
+//! A client's host: the parts that `gupfs mount` composes, simulated and without a kernel.
+
+use super::host::Host;
+use super::request_monitor::{MonitoredCallbacks, RequestMonitor};
+use super::{CLUSTER, MDS_ADDRESS};
+use gupfs_client::{Client, ClientCallbacks, Route, SessionOptions, renew_after_reconnect};
+use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
+use gupfs_proto::FsError;
+use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
+use parking_lot::Mutex;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+pub struct ClientHost {
+    pub host: Host,
+    monitor: Arc<RequestMonitor>,
+    process: Mutex<Option<FakePlatform>>,
+    current: Mutex<CurrentClient>,
+    /// Notified when the client instance changes or ends. (tokio's `watch` wakes waiters in an order of its own random source,
+    /// so a seed would not repeat.)
+    changed: Notify,
+    /// True while the client is down; the task that took it down starts it again.
+    is_down: AtomicBool,
+}
+
+/// The client that runs on the host, and the number of its instance.
+#[derive(Clone, Default)]
+struct CurrentClient {
+    number: u64,
+    client: Option<Arc<Client>>,
+}
+
+/// A client instance, as programs use it.
+#[derive(Clone, Copy)]
+pub struct ClientInstance<'a> {
+    pub client: &'a Arc<Client>,
+    pub number: u64,
+}
+
+/// Why a program got no usable reply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The client's process has ended.
+    Killed,
+    Refused(FsError),
+}
+
+impl From<FsError> for Failure {
+    fn from(refusal: FsError) -> Failure {
+        Failure::Refused(refusal)
+    }
+}
+
+impl ClientHost {
+    pub fn new(
+        number: usize,
+        net: &FakeNet,
+        random: &FakeRandom,
+        monitor: &Arc<RequestMonitor>,
+    ) -> ClientHost {
+        ClientHost {
+            host: Host::new(&format!("c{number}"), net, random),
+            monitor: monitor.clone(),
+            process: Mutex::new(None),
+            current: Mutex::default(),
+            changed: Notify::new(),
+            is_down: AtomicBool::new(true),
+        }
+    }
+
+    /// Begins to start the client; it runs once it has a session at the metadata server.
+    pub fn start(self: &Arc<Self>) {
+        self.is_down.store(false, SeqCst);
+        let platform = self.host.platform();
+        *self.process.lock() = Some(platform.clone());
+        let client_host = self.clone();
+        let tasks = platform.platform().tasks;
+        tasks.spawn("mount", async move { client_host.mount(platform).await });
+    }
+
+    async fn mount(self: Arc<Self>, platform: FakePlatform) {
+        let identity = self.host.identity(&platform);
+        let platform = platform.platform();
+        let local_identity = identity.local_identity(Role::Client, "mount");
+        let callbacks = Arc::new(ClientCallbacks::default());
+        let monitored = Arc::new(MonitoredCallbacks {
+            callbacks: callbacks.clone(),
+            monitor: self.monitor.clone(),
+        });
+        let mds_connection = ClientConnection::connect(identity.mds_connection_options(
+            MDS_ADDRESS,
+            &local_identity,
+            Handlers::none().with_service(monitored),
+        ));
+        while mds_connection
+            .wait_connected(Duration::from_secs(60))
+            .await
+            .is_err()
+        {}
+        let oss_connections = OssConnections::new(&identity, local_identity, CLUSTER, MDS_ADDRESS);
+        let client = loop {
+            let route = Route::with_map(
+                mds_connection.peer(),
+                Vec::new(),
+                mds_connection.peer(),
+                oss_connections.clone(),
+                platform.clock.clone(),
+            );
+            let options = SessionOptions {
+                name: self.host.name.clone(),
+                shared: true,
+                ..SessionOptions::default()
+            };
+            match Client::connect_with_route(route, platform.clone(), options).await {
+                Ok(client) => break client,
+                Err(_) => platform.clock.sleep(Duration::from_millis(200)).await,
+            }
+        };
+        callbacks.set_client(&client);
+        platform.tasks.spawn(
+            "greet",
+            renew_after_reconnect(mds_connection.clone(), client.clone()),
+        );
+        {
+            let mut current = self.current.lock();
+            current.number += 1;
+            current.client = Some(client);
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the client runs; returns its instance number and the client.
+    pub async fn wait_for_client(&self) -> (u64, Arc<Client>) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let current = self.current.lock().clone();
+            match current.client {
+                Some(client) => return (current.number, client),
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Returns when this client instance has ended.
+    async fn instance_ended(&self, instance_number: u64) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            {
+                let current = self.current.lock();
+                if current.number != instance_number || current.client.is_none() {
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Returns the result of a call, unless the client's process ends before.
+    ///
+    /// # Errors
+    /// The error of the call, or `Failure::Killed` if the process has ended.
+    pub async fn run<T>(
+        &self,
+        instance_number: u64,
+        call: impl Future<Output = Result<T, FsError>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            () = self.instance_ended(instance_number) => Err(Failure::Killed),
+            reply = call => Ok(reply?),
+        }
+    }
+
+    /// Reserves the client: only the caller may end and restart it. Returns false if another task has reserved it.
+    pub fn reserve(&self) -> bool {
+        !self.is_down.swap(true, SeqCst)
+    }
+
+    /// Ends the process without closing its session.
+    pub async fn end(&self) {
+        let process = self.process.lock().take();
+        self.current.lock().client = None;
+        self.monitor.client_killed(&self.host.name);
+        self.changed.notify_waiters();
+        if let Some(platform) = process {
+            self.host.end(&platform).await;
+        }
+    }
+}

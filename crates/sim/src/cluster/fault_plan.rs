@@ -1,0 +1,106 @@
+//! The fault plan of a seed. Two of five seeds have a single kind of fault, so that a call may fail only as SEMANTICS says of
+//! that kind.
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultPlan {
+    Only(FaultKind),
+    /// All kinds of fault, except those of the metadata server (0), the object servers (1) or the clients (2).
+    Mixed {
+        without: u64,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    MetadataKills,
+    MetadataPower,
+    ObjectKills,
+    ObjectPower,
+    FullDisk,
+    /// Connections break, and hosts are partitioned for a time too short to end a session.
+    ShortPartitions,
+    /// Clients are partitioned from the metadata server until their sessions end.
+    LongPartitions,
+    ClientKills,
+    Clocks,
+}
+
+const KINDS: [FaultKind; 9] = [
+    FaultKind::MetadataPower,
+    FaultKind::ObjectKills,
+    FaultKind::LongPartitions,
+    FaultKind::MetadataKills,
+    FaultKind::ObjectPower,
+    FaultKind::ClientKills,
+    FaultKind::ShortPartitions,
+    FaultKind::FullDisk,
+    FaultKind::Clocks,
+];
+
+impl FaultPlan {
+    pub fn of(seed: u64) -> FaultPlan {
+        match seed % 5 {
+            part @ (1 | 3) => FaultPlan::Only(KINDS[((seed / 5 * 2 + part / 2) % 9) as usize]),
+            _ => FaultPlan::Mixed {
+                without: seed / 5 % 4,
+            },
+        }
+    }
+
+    pub fn only(self) -> Option<FaultKind> {
+        match self {
+            FaultPlan::Only(kind) => Some(kind),
+            FaultPlan::Mixed { .. } => None,
+        }
+    }
+
+    pub fn has_metadata_faults(self) -> bool {
+        match self {
+            FaultPlan::Only(kind) => {
+                matches!(kind, FaultKind::MetadataKills | FaultKind::MetadataPower)
+            }
+            FaultPlan::Mixed { without } => without != 0,
+        }
+    }
+
+    pub fn has_object_faults(self) -> bool {
+        match self {
+            FaultPlan::Only(kind) => {
+                matches!(
+                    kind,
+                    FaultKind::ObjectKills | FaultKind::ObjectPower | FaultKind::FullDisk
+                )
+            }
+            FaultPlan::Mixed { without } => without != 1,
+        }
+    }
+
+    pub fn has_net_faults(self) -> bool {
+        match self {
+            FaultPlan::Only(kind) => {
+                matches!(kind, FaultKind::ShortPartitions | FaultKind::LongPartitions)
+            }
+            FaultPlan::Mixed { .. } => true,
+        }
+    }
+
+    pub fn has_client_faults(self) -> bool {
+        match self {
+            FaultPlan::Only(kind) => matches!(kind, FaultKind::ClientKills | FaultKind::Clocks),
+            FaultPlan::Mixed { without } => without != 2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_fault_is_alone_in_two_seeds_of_the_usual_run() {
+        for kind in KINDS {
+            let alone = (0..50).filter(|seed| FaultPlan::of(*seed) == FaultPlan::Only(kind));
+            assert!(alone.count() >= 2, "{kind:?}");
+        }
+    }
+}

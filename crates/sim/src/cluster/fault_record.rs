@@ -1,0 +1,253 @@
+//! # fault_record: the injected faults, and the failures of calls that they excuse
+//!
+//! Owns   the times of disk faults, power losses and partitions; the reservation of client faults.
+//! Never  excuses a failure that SEMANTICS does not name for a fault, or that happens outside the time of the fault. Servers
+//!        and connections may fail and return without an error at any program.
+//! Enter  at `FaultRecord::is_excused` for a failed call; `faults` reports what it injects.
+
+use super::client_host::Failure;
+use super::fault_plan::{FaultKind, FaultPlan};
+use gupfs_proto::FsError;
+use gupfs_proto::capability::CapabilityFault;
+use gupfs_proto::error::ObjectDamage;
+use parking_lot::Mutex;
+
+/// Silence of a client after which its session may end, in milliseconds. The server ends a session after 22 seconds without a
+/// message; the client sends one every 5 seconds and needs some to reconnect.
+const SILENCE_ENDS_SESSION: u64 = 8_000;
+
+/// A client learns that its session has ended when it reaches the metadata server again. That server may be starting then, and
+/// wait for clients that do not reconnect.
+const SESSION_END_KNOWN_AFTER: u64 = 60_000;
+
+/// A waiting request fails after 60 seconds.
+const REQUEST_TIMEOUT: u64 = 55_000;
+
+/// The metadata server learns within some seconds that a disk has free space again or was replaced, or when it reaches the
+/// object server again.
+const DISK_STATE_KNOWN_AFTER: u64 = 65_000;
+
+/// A change that was answered this long before a power loss of the metadata server is on its disk: the server syncs every 20
+/// ms, and loses power at the latest two seconds after its disk failed.
+pub const SYNCED_AFTER: u64 = 4_000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskFault {
+    MetadataDisk = 0,
+    ObjectDisk = 1,
+    Full = 2,
+}
+
+pub struct FaultRecord {
+    plan: FaultPlan,
+    state: Mutex<FaultState>,
+}
+
+/// Begin and end of a fault; a fault without an end still lasts.
+type Span = (u64, Option<u64>);
+
+struct FaultState {
+    power_losses: PowerLosses,
+    spans: [Vec<Span>; 3],
+    /// Times of the metadata server's power losses, and of those that may undo answered changes.
+    metadata_power_losses: Vec<u64>,
+    undoing_power_losses: Vec<u64>,
+    /// The times in which a fault separated each client from the metadata server.
+    isolated: Vec<Vec<Span>>,
+    /// Number of clients that are dead or partitioned from the metadata server, and whether no further client may become so.
+    absent_clients: u64,
+    clients_stay: bool,
+}
+
+/// Numbers of power losses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PowerLosses {
+    pub metadata: u64,
+    /// Power losses of the metadata server while a client was dead or did not reach it.
+    pub undoing: u64,
+    pub objects: u64,
+}
+
+impl PowerLosses {
+    /// Whether no power loss since `before` can have undone an answered change.
+    pub fn undo_nothing_since(self, before: PowerLosses) -> bool {
+        (self.undoing, self.objects) == (before.undoing, before.objects)
+    }
+}
+
+/// A failed call of a program.
+#[derive(Clone, Copy)]
+pub struct FailedCall {
+    pub client: usize,
+    /// The time at which a reply said that the client's session had ended.
+    pub ended: Option<u64>,
+    pub since: u64,
+    pub now: u64,
+    pub late: bool,
+}
+
+impl FaultRecord {
+    pub fn new(clients: usize, plan: FaultPlan) -> FaultRecord {
+        FaultRecord {
+            plan,
+            state: Mutex::new(FaultState {
+                power_losses: PowerLosses::default(),
+                spans: Default::default(),
+                metadata_power_losses: Vec::new(),
+                undoing_power_losses: Vec::new(),
+                isolated: vec![Vec::new(); clients],
+                absent_clients: 0,
+                clients_stay: false,
+            }),
+        }
+    }
+
+    pub fn plan(&self) -> FaultPlan {
+        self.plan
+    }
+
+    pub fn power_losses(&self) -> PowerLosses {
+        self.state.lock().power_losses
+    }
+
+    /// `undoes`: a client is dead or does not reach the server, or may become so before the server has started again.
+    pub fn metadata_power_loss(&self, now: u64, undoes: bool) {
+        let mut state = self.state.lock();
+        state.power_losses.metadata += 1;
+        state.metadata_power_losses.push(now);
+        if undoes {
+            state.power_losses.undoing += 1;
+            state.undoing_power_losses.push(now);
+        }
+    }
+
+    pub fn object_power_loss(&self) {
+        self.state.lock().power_losses.objects += 1;
+    }
+
+    /// The time of the first power loss of the metadata server after the first `count` ones.
+    pub fn metadata_power_loss_after(&self, count: u64) -> Option<u64> {
+        self.state
+            .lock()
+            .metadata_power_losses
+            .get(count as usize)
+            .copied()
+    }
+
+    pub fn begin_disk_fault(&self, fault: DiskFault, now: u64) {
+        self.state.lock().spans[fault as usize].push((now, None));
+    }
+
+    pub fn end_disk_fault(&self, fault: DiskFault, now: u64) {
+        let mut state = self.state.lock();
+        for (_, until) in &mut state.spans[fault as usize] {
+            until.get_or_insert(now);
+        }
+    }
+
+    pub fn client_isolated(&self, client: usize, now: u64) {
+        self.state.lock().isolated[client].push((now, None));
+    }
+
+    pub fn client_reconnected(&self, client: usize, now: u64) {
+        let mut state = self.state.lock();
+        for (_, until) in &mut state.isolated[client] {
+            until.get_or_insert(now);
+        }
+    }
+
+    /// Reserves the end of a client, or its partition from the metadata server. Returns false while all clients must stay;
+    /// otherwise the caller must call `end_client_fault` when the client is back.
+    #[must_use]
+    pub fn reserve_client_fault(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.clients_stay {
+            return false;
+        }
+        state.absent_clients += 1;
+        true
+    }
+
+    pub fn end_client_fault(&self) {
+        self.state.lock().absent_clients -= 1;
+    }
+
+    /// Returns whether all clients live and reach the metadata server. If so, no client fault begins until `release_clients`.
+    #[must_use]
+    pub fn hold_clients(&self) -> bool {
+        let mut state = self.state.lock();
+        state.clients_stay = state.absent_clients == 0;
+        state.clients_stay
+    }
+
+    pub fn release_clients(&self) {
+        self.state.lock().clients_stay = false;
+    }
+
+    /// Whether a fault explains a reply at `when` which said that this client's session had ended.
+    pub fn may_have_ended(&self, client: usize, when: u64) -> bool {
+        if !matches!(
+            self.plan,
+            FaultPlan::Mixed { .. } | FaultPlan::Only(FaultKind::LongPartitions)
+        ) {
+            return false;
+        }
+        let state = self.state.lock();
+        let mut undoing_power_losses = state.undoing_power_losses.iter();
+        let after_power_loss =
+            undoing_power_losses.any(|at| (*at..at + SESSION_END_KNOWN_AFTER).contains(&when));
+        let isolated = state.isolated.get(client).into_iter().flatten();
+        let silent_time: u64 = isolated
+            .filter(|(from, until)| {
+                *from <= when && until.is_none_or(|until| until + SESSION_END_KNOWN_AFTER >= when)
+            })
+            .map(|(from, until)| until.unwrap_or(when).min(when) - from)
+            .sum();
+        after_power_loss || silent_time >= SILENCE_ENDS_SESSION
+    }
+
+    /// Whether a fault excuses the failure.
+    pub fn is_excused(&self, failure: &Failure, call: FailedCall) -> bool {
+        let refusal = match failure {
+            Failure::Killed => return true,
+            Failure::Refused(refusal) => refusal,
+        };
+        let lasted = |fault: DiskFault, known_after: u64| {
+            let state = self.state.lock();
+            let (since, now) = (call.since.saturating_sub(known_after), call.now);
+            let mut spans = state.spans[fault as usize].iter();
+            spans.any(|(from, until)| *from <= now && until.is_none_or(|until| until >= since))
+        };
+        match refusal {
+            // All three become ESTALE.
+            FsError::SessionEnded
+            | FsError::Stale
+            | FsError::Capability(CapabilityFault::Fenced) => {
+                let ended = call.ended.filter(|when| *when <= call.now);
+                ended.is_some_and(|when| self.may_have_ended(call.client, when))
+            }
+            FsError::TimedOut(_) => {
+                let waits = matches!(
+                    self.plan,
+                    FaultPlan::Mixed { .. } | FaultPlan::Only(FaultKind::LongPartitions)
+                );
+                waits && (call.now - call.since >= REQUEST_TIMEOUT || call.late)
+            }
+            FsError::StoreFailed(_) => {
+                let late = if call.late { DISK_STATE_KNOWN_AFTER } else { 0 };
+                lasted(DiskFault::MetadataDisk, late) || lasted(DiskFault::ObjectDisk, late)
+            }
+            FsError::TargetDown { .. } => lasted(DiskFault::ObjectDisk, DISK_STATE_KNOWN_AFTER),
+            FsError::NoSpace => lasted(DiskFault::Full, DISK_STATE_KNOWN_AFTER),
+            _ => call.late && self.power_losses().objects > 0 && is_loss(failure),
+        }
+    }
+}
+
+/// Whether the failure reports that an object server lost unsynced bytes.
+pub fn is_loss(failure: &Failure) -> bool {
+    let Failure::Refused(FsError::ObjectDamaged { damage, .. }) = failure else {
+        return false;
+    };
+    *damage == ObjectDamage::Unsynced
+}

@@ -1,0 +1,117 @@
+//! Faults of the network: connections that break, and partitions.
+
+use super::{millis, pause, span};
+use crate::cluster::fault_plan::FaultKind;
+use crate::cluster::simulated_cluster::SimulatedCluster;
+use gupfs_platform::fake::FakeRandom;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A network partition of at most this many milliseconds ends no session, whatever other faults occur during it.
+const SHORT_PARTITION: u64 = 6_000;
+
+/// Within this time a client learns whether its session has ended, and has a new one if so.
+const RECONNECTS_WITHIN: Duration = Duration::from_secs(10);
+
+/// A network partition of this length ends a session.
+const LONG_PARTITION: Duration = Duration::from_secs(27);
+
+/// Breaks connections, and partitions hosts for a while.
+pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
+    loop {
+        pause(&cluster, &random, 8_000).await;
+        if cluster.is_over() {
+            return;
+        }
+        let only = cluster.fault_record.plan().only();
+        let client = random.below(cluster.client_hosts.len() as u64) as usize;
+        let oss = random.below(cluster.osses.len() as u64);
+        let hosts = match random.below(5) {
+            _ if only == Some(FaultKind::LongPartitions) => {
+                (format!("c{client}"), "mds".to_string())
+            }
+            0 | 1 => (format!("c{client}"), "mds".to_string()),
+            2 | 3 => (format!("c{client}"), format!("oss{oss}")),
+            _ => (format!("oss{oss}"), "mds".to_string()),
+        };
+        if only != Some(FaultKind::LongPartitions) && random.one_in(2) {
+            reset_connections(&cluster, &random, &hosts).await;
+            continue;
+        }
+        let isolates_client = hosts.1 == "mds" && hosts.0.starts_with('c');
+        if isolates_client && !cluster.fault_record.reserve_client_fault() {
+            continue; // all clients must stay
+        }
+        let isolated = isolates_client.then_some(client);
+        partition(&cluster, &random, &hosts, isolated).await;
+    }
+}
+
+/// Many resets in a row: some of them break the connection while a reply is in transit.
+async fn reset_connections(
+    cluster: &SimulatedCluster,
+    random: &FakeRandom,
+    (one, other): &(String, String),
+) {
+    let times = 1 + random.below(25);
+    cluster.record(format_args!("{times} resets between {one} and {other}"));
+    for _ in 0..times {
+        cluster.net.reset(one, other);
+        cluster.sleep(millis(random, 40)).await;
+    }
+}
+
+/// Partitions two hosts for a while. `isolated`: the client that does not reach the metadata server meanwhile.
+async fn partition(
+    cluster: &Arc<SimulatedCluster>,
+    random: &FakeRandom,
+    (one, other): &(String, String),
+    isolated: Option<usize>,
+) {
+    let direction = random.below(3);
+    let time = match cluster.fault_record.plan().only() {
+        Some(FaultKind::LongPartitions) => LONG_PARTITION + millis(random, 10_000),
+        Some(_) => millis(random, SHORT_PARTITION),
+        None => span(random, 60_000),
+    };
+    cluster.record(format_args!(
+        "partition between {one} and {other}, direction {direction}, {time:?}"
+    ));
+    cluster.monitor.count(match direction {
+        0 => "network partition",
+        _ => "network partition in one direction",
+    });
+    match direction {
+        0 => cluster.net.partition(one, other),
+        1 => cluster.net.partition_one_way(one, other),
+        _ => cluster.net.partition_one_way(other, one),
+    }
+    if let Some(client) = isolated {
+        cluster
+            .fault_record
+            .client_isolated(client, cluster.millis());
+    }
+    // The client receives nothing from any server, but its requests still reach the object servers: they arrive after its session
+    // has ended.
+    let from_all_servers = isolated.is_some() && random.one_in(2);
+    let osses = || (0..cluster.osses.len()).map(|oss| format!("oss{oss}"));
+    if from_all_servers {
+        cluster.monitor.count("client partitioned from all servers");
+        osses().for_each(|oss| cluster.net.partition_one_way(one, &oss));
+    }
+    cluster.sleep(time).await;
+    if from_all_servers {
+        osses().for_each(|oss| cluster.net.heal(one, &oss));
+    }
+    cluster.net.heal(one, other);
+    if let Some(client) = isolated {
+        cluster
+            .fault_record
+            .client_reconnected(client, cluster.millis());
+        let healed = cluster.clone();
+        cluster.spawn("a client reconnects", async move {
+            healed.sleep(RECONNECTS_WITHIN).await;
+            healed.fault_record.end_client_fault();
+        });
+    }
+}

@@ -1,0 +1,174 @@
+//! An object server's host: the parts that `gupfs oss` composes, simulated.
+
+use super::host::{Host, Store};
+use super::request_monitor::{MonitoredData, RequestMonitor};
+use super::{CLUSTER, MDS_ADDRESS};
+use gupfs_oss::{DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, run_reports};
+use gupfs_platform::fake::{FakeClock, FakeDisk, FakeNet, FakePlatform, FakeRandom};
+use gupfs_proto::{Incarnation, OstId};
+use gupfs_rpc::{
+    AcceptAllClientKeys, Capacity, ClientConnection, ClientConnectionOptions, Handlers, NoObserver,
+    Role, RpcServer, RpcServerOptions,
+};
+use gupfs_store::object::{Objects, OpenFileLimits, TargetId, TargetOptions};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// In bytes. Zeroing larger segments is most of what a simulated start costs.
+const LOG_SEGMENT: u64 = 512 << 10;
+
+pub struct ObjectHost {
+    pub host: Host,
+    pub targets: Vec<HostedTarget>,
+    number: u64,
+    /// The metadata server's clock; it decides when session capabilities expire.
+    clock: FakeClock,
+    monitor: Arc<RequestMonitor>,
+    process: Mutex<Option<FakePlatform>>,
+}
+
+pub struct HostedTarget {
+    pub ost: OstId,
+    pub store: Store,
+}
+
+impl ObjectHost {
+    pub fn new(
+        number: u64,
+        net: &FakeNet,
+        random: &FakeRandom,
+        clock: &FakeClock,
+        monitor: &Arc<RequestMonitor>,
+    ) -> ObjectHost {
+        ObjectHost {
+            host: Host::new(&format!("oss{number}"), net, random),
+            targets: Vec::new(),
+            number,
+            clock: clock.clone(),
+            monitor: monitor.clone(),
+            process: Mutex::new(None),
+        }
+    }
+
+    /// Adds a target with the number that the metadata server assigned to this incarnation.
+    pub async fn add(&mut self, ost: OstId, incarnation: Incarnation) {
+        let store = self.host.store();
+        let target_id = target_id(ost);
+        let platform = self.host.platform().platform();
+        let made = Objects::init_as(&store.handle(), &platform, target_id, incarnation).await;
+        made.expect("no fault is injected before the start");
+        self.targets.push(HostedTarget { ost, store });
+    }
+
+    pub fn address(&self) -> String {
+        format!("{}:7701", self.host.name)
+    }
+
+    pub fn disks(&self) -> Vec<FakeDisk> {
+        let disk = |target: &HostedTarget| target.store.disk.clone();
+        self.targets.iter().map(disk).collect()
+    }
+
+    /// Returns when the parts of the server are started. It serves once the metadata server has received its report.
+    ///
+    /// # Errors
+    /// When a disk fails during the start.
+    pub async fn start(&self) -> Result<(), String> {
+        let platform = self.host.platform();
+        self.monitor.object_server_starts(self.number);
+        *self.process.lock() = Some(platform.clone());
+        let oss = Oss::of_host(self.number, Vec::<(OstId, ServedTarget)>::new());
+        for target in &self.targets {
+            let engine = TargetOptions {
+                index: target.store.index(),
+                log_segment: LOG_SEGMENT,
+                open_files: OpenFileLimits::MIN.objects,
+            };
+            let disk = target.store.handle();
+            let opened =
+                Objects::open_with(disk, platform.platform(), target_id(target.ost), engine).await;
+            let objects = opened.map_err(|error| error.to_string())?;
+            let added = oss.add(target.ost, ServedTarget::Serving(objects));
+            assert!(added.is_ok(), "each target is added once");
+        }
+        self.serve(&platform, oss)
+            .await
+            .map_err(|error| error.to_string())
+    }
+
+    async fn serve(&self, platform: &FakePlatform, oss: Arc<Oss>) -> std::io::Result<()> {
+        let identity = self.host.identity(platform);
+        oss.authorizer().set_cluster_key(identity.cluster_key());
+        let address = self.address();
+        let listener = identity.net.listen(&address).await?;
+        let local_identity = identity.local_identity(Role::Oss, "targets");
+        let platform = platform.platform();
+        let mds_connection = ClientConnection::connect(ClientConnectionOptions {
+            request_timeout: Some(Duration::from_secs(5)),
+            ..identity.mds_connection_options(MDS_ADDRESS, &local_identity, Handlers::none())
+        });
+        let (reported, mut is_reported) = watch::channel(false); // one waiter, so no order among waiters
+        let reporter = OssReporter {
+            oss: oss.clone(),
+            address,
+            mds: mds_connection.peer(),
+            verifiers: VerifierReporter::new(oss.clone(), mds_connection.peer()),
+            platform: platform.clone(),
+        };
+        platform
+            .tasks
+            .spawn("report", run_reports(reporter, reported));
+        let monitored = MonitoredData {
+            handler: DataHandler::new(&oss, &platform.clock),
+            number: self.number,
+            clock: self.clock.clone(),
+            monitor: self.monitor.clone(),
+        };
+        let options = RpcServerOptions {
+            tls: None,
+            platform: platform.clone(),
+            identity: local_identity,
+            cluster: CLUSTER,
+            key: identity.cluster_key(),
+            client_keys: Arc::new(AcceptAllClientKeys),
+            handlers: Handlers::none().with_peer_handler(Arc::new(monitored)),
+            observer: Arc::new(NoObserver),
+            capacity: Capacity::for_clients(64),
+        };
+        // Serving begins after the report: before, the object server does not know whether its targets are still the registered
+        // incarnations.
+        let monitor = self.monitor.clone();
+        platform.tasks.spawn("serve", async move {
+            let _line = mds_connection;
+            if is_reported.wait_for(|reported| *reported).await.is_ok() {
+                if oss.authorizer().status().sessions > 0 {
+                    monitor.count("object server learned of ended sessions before it served");
+                }
+                let _server = RpcServer::start(listener, options);
+                std::future::pending::<()>().await;
+            }
+        });
+        Ok(())
+    }
+
+    /// Ends the process without a shutdown. With `power_loss`, its disks lose unsynced bytes.
+    pub async fn end(&self, power_loss: bool) {
+        self.disks().iter().for_each(FakeDisk::kill);
+        let process = self.process.lock().take();
+        if let Some(platform) = process {
+            self.host.end(&platform).await;
+        }
+        for target in &self.targets {
+            target.store.restart(power_loss, &self.host.random());
+        }
+    }
+}
+
+fn target_id(ost: OstId) -> TargetId {
+    TargetId {
+        cluster: CLUSTER,
+        ost,
+    }
+}

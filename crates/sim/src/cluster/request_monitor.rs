@@ -1,0 +1,288 @@
+//! # request_monitor: wrappers of the servers' request handlers
+//!
+//! Owns   the counts of rare events; resent requests, ended sessions, and broken promises of object servers.
+//! Never  changes a request or a reply.
+//! Enter  at `MonitoredMeta`, `MonitoredData` and `MonitoredCallbacks`.
+
+use super::access_check::{AccessCheck, ShownCredentials};
+use crate::rare_events::RareEvents;
+use gupfs_client::ClientCallbacks;
+use gupfs_mds::MetaHandler;
+use gupfs_oss::DataHandler;
+use gupfs_platform::fake::FakeClock;
+use gupfs_proto::{FsError, SessionId, Slot, callback, data, meta};
+use gupfs_rpc::{ConnectedPeer, PeerHandler, Service};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Milliseconds since the clock's beginning.
+pub fn millis(clock: &FakeClock) -> u64 {
+    clock.boot().0 / 1_000_000
+}
+
+pub struct RequestMonitor {
+    state: Mutex<MonitorState>,
+    clock: FakeClock,
+}
+
+#[derive(Default)]
+struct MonitorState {
+    rare_events: RareEvents,
+    /// Counts the instances of the metadata server.
+    instance_number: u64,
+    /// The sequence number of the last answered change of each slot, and the server instance that answered it.
+    last_replies: BTreeMap<(SessionId, Slot), (u64, u64)>,
+    /// Object writes that arrived: session, inode, stripe, offset, first bytes.
+    written: BTreeSet<(u64, u64, u64, u64, Vec<u8>)>,
+    access_check: AccessCheck,
+    /// Sessions that a reply called ended: the host and request of the first such reply, and its time.
+    session_ends: BTreeMap<SessionId, (String, u64)>,
+    /// Sessions whose clients closed them or were killed. A waiting request of such a session may get a reply later.
+    closed: BTreeSet<SessionId>,
+    /// Sessions in requests from each host since its process started.
+    sessions: BTreeMap<String, BTreeSet<SessionId>>,
+    /// Broken promises. They are recorded here because the handlers' callers cannot receive an error.
+    broken_promises: Vec<String>,
+}
+
+impl RequestMonitor {
+    /// `clock`: the clock for the times in reports.
+    pub fn new(clock: &FakeClock) -> RequestMonitor {
+        RequestMonitor {
+            state: Mutex::default(),
+            clock: clock.clone(),
+        }
+    }
+
+    pub fn count(&self, what: &'static str) {
+        self.state.lock().rare_events.count(what);
+    }
+
+    pub fn rare_events(&self) -> RareEvents {
+        self.state.lock().rare_events.clone()
+    }
+
+    pub fn metadata_server_starts(&self) {
+        self.state.lock().instance_number += 1;
+    }
+
+    /// The process of an object server starts.
+    pub fn object_server_starts(&self, host: u64) {
+        self.state.lock().access_check.server_started(host);
+    }
+
+    /// Credentials that clients showed and object servers accepted, the newest last.
+    pub fn shown_credentials(&self) -> Vec<ShownCredentials> {
+        self.state
+            .lock()
+            .access_check
+            .shown_credentials()
+            .copied()
+            .collect()
+    }
+
+    pub fn note_broken_promise(&self, promise: String) {
+        self.state.lock().broken_promises.push(promise);
+    }
+
+    /// Promises that were broken.
+    pub fn broken_promises(&self) -> Vec<String> {
+        self.state.lock().broken_promises.clone()
+    }
+
+    /// The time of the first reply which said that the session had ended.
+    pub fn session_end(&self, session: SessionId) -> Option<u64> {
+        let state = self.state.lock();
+        state
+            .session_ends
+            .get(&session)
+            .map(|(_, reported_at)| *reported_at)
+    }
+
+    /// All sessions that a reply called ended: the host and request of the first such reply, and its time.
+    pub fn all_session_ends(&self) -> Vec<(SessionId, String, u64)> {
+        let state = self.state.lock();
+        let session_ends = state.session_ends.iter();
+        session_ends
+            .map(|(session, (host, reported_at))| (*session, host.clone(), *reported_at))
+            .collect()
+    }
+
+    fn instance_number(&self) -> u64 {
+        self.state.lock().instance_number
+    }
+
+    /// A client's process has ended; a reply about the end of its sessions reaches no program.
+    pub fn client_killed(&self, host: &str) {
+        let mut state = self.state.lock();
+        let sessions = state.sessions.remove(host).unwrap_or_default();
+        state.closed.extend(sessions);
+    }
+
+    fn note_request(&self, host: &str, request: &meta::MetaRequest) {
+        let mut state = self.state.lock();
+        let sessions = state.sessions.entry(host.to_string()).or_default();
+        sessions.insert(request.session);
+        drop(state);
+        if let meta::MetaOp::EndWrite {
+            ino,
+            keep_lease: false,
+            ..
+        } = request.op
+        {
+            let mut state = self.state.lock();
+            state.access_check.release_lease(ino, request.session);
+        }
+        if matches!(request.op, meta::MetaOp::CloseSession) {
+            // The server may close the session although its reply is lost.
+            self.state.lock().closed.insert(request.session);
+        }
+        let Some(slot_seq) = request.slot_seq else {
+            return;
+        };
+        let mut state = self.state.lock();
+        let instance_number = state.instance_number;
+        let Some((sequence, answered_in)) = state
+            .last_replies
+            .get(&(request.session, slot_seq.slot))
+            .copied()
+        else {
+            return;
+        };
+        if sequence == slot_seq.sequence {
+            state
+                .rare_events
+                .count(match answered_in == instance_number {
+                    true => "answered change resent to the same instance",
+                    false => "answered change resent to a later instance",
+                });
+        }
+    }
+
+    fn note_reply(&self, host: &str, request: &meta::MetaRequest, reply: &meta::MetaReply) {
+        let now = millis(&self.clock);
+        let mut state = self.state.lock();
+        let session = request.session;
+        let closes = matches!(request.op, meta::MetaOp::CloseSession);
+        let reports_session_end = reply.result == Err(FsError::SessionEnded);
+        if reports_session_end || (closes && reply.result.is_ok()) {
+            state.access_check.session_ended(session);
+        }
+        if reports_session_end && !state.closed.contains(&session) {
+            state.rare_events.count("session ended");
+            let report = (format!("{host} {}", request.op.name()), now);
+            state.session_ends.entry(session).or_insert(report);
+        }
+        if let (meta::MetaOp::BeginWrite { ino, .. }, Ok(_)) = (&request.op, &reply.result) {
+            state.access_check.take_lease(*ino, session);
+        }
+        let Some(slot_seq) = request.slot_seq.filter(|_| reply.result.is_ok()) else {
+            return;
+        };
+        let instance_number = state.instance_number;
+        let key = (request.session, slot_seq.slot);
+        state
+            .last_replies
+            .insert(key, (slot_seq.sequence, instance_number));
+    }
+
+    fn note_write(&self, request: &data::DataRequest) {
+        let data::DataOp::Write {
+            object, at, data, ..
+        } = &request.op
+        else {
+            return;
+        };
+        let first_bytes = data[..data.len().min(16)].to_vec();
+        let (ino, stripe) = (object.ino.0, u64::from(object.stripe));
+        let mut state = self.state.lock();
+        let new = (state.written).insert((request.session.0, ino, stripe, at.0, first_bytes));
+        state
+            .rare_events
+            .count_if(!new, "object write delivered twice");
+    }
+}
+
+/// The metadata server's request handler.
+pub struct MonitoredMeta {
+    pub handler: Arc<MetaHandler>,
+    pub monitor: Arc<RequestMonitor>,
+}
+
+impl PeerHandler<meta::MetaRequest, meta::MetaReply> for MonitoredMeta {
+    async fn handle(
+        self: Arc<Self>,
+        from: Arc<ConnectedPeer>,
+        request: meta::MetaRequest,
+    ) -> meta::MetaReply {
+        let host = from.address().to_string();
+        self.monitor.note_request(&host, &request);
+        let reply = self.handler.clone().handle(from, request.clone()).await;
+        self.monitor.note_reply(&host, &request, &reply);
+        reply
+    }
+}
+
+/// An object server's request handler.
+pub struct MonitoredData {
+    pub handler: Arc<DataHandler>,
+    pub number: u64,
+    /// The metadata server's clock.
+    pub clock: FakeClock,
+    pub monitor: Arc<RequestMonitor>,
+}
+
+impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
+    async fn handle(
+        self: Arc<Self>,
+        from: Arc<ConnectedPeer>,
+        request: data::DataRequest,
+    ) -> data::DataReply {
+        self.monitor.note_write(&request);
+        let arrived = {
+            let mut state = self.monitor.state.lock();
+            let now = millis(&self.clock);
+            state
+                .access_check
+                .request_arrives(self.number, &request, now)
+        };
+        let reply = self.handler.clone().handle(from, request).await;
+        let mut guard = self.monitor.state.lock();
+        let state = &mut *guard;
+        match state.access_check.check_reply(&arrived, &reply) {
+            Ok(Some(rare_event)) => state.rare_events.count(rare_event),
+            Ok(None) => {}
+            Err(violation) => state.broken_promises.push(violation),
+        }
+        drop(guard);
+        reply
+    }
+}
+
+/// Handler of the callbacks that the metadata server sends to a client.
+pub struct MonitoredCallbacks {
+    pub callbacks: Arc<ClientCallbacks>,
+    pub monitor: Arc<RequestMonitor>,
+}
+
+impl Service<callback::CallbackRequest, callback::CallbackReply> for MonitoredCallbacks {
+    async fn handle(
+        self: Arc<Self>,
+        request: callback::CallbackRequest,
+    ) -> callback::CallbackReply {
+        let before = self.monitor.instance_number();
+        self.monitor.count(match request {
+            callback::CallbackRequest::Glimpse { .. } => "glimpse callback",
+            callback::CallbackRequest::Revoke { .. } => "revoke callback",
+            callback::CallbackRequest::CheckOpen { .. } => "open check callback",
+            callback::CallbackRequest::LockGranted { .. } => "lock callback",
+        });
+        let reply = self.callbacks.clone().handle(request).await;
+        if self.monitor.instance_number() != before {
+            self.monitor
+                .count("callback crossed a restart of the metadata server");
+        }
+        reply
+    }
+}

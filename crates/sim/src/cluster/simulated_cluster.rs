@@ -1,0 +1,272 @@
+//! # simulated_cluster: all hosts of one cluster, and the state that their tasks share
+//!
+//! Owns   the hosts, the network, the clock and event numbers of the simulation, the records that checks need.
+//! Never  injects a fault or calls a client: `faults` and the programs do.
+//! Enter  at `SimulatedCluster::start`.
+
+use super::call_arguments::{ONE_OBJECT, caller};
+use super::call_history::CallHistory;
+use super::client_host::{ClientHost, ClientInstance, Failure};
+use super::fault_plan::FaultPlan;
+use super::fault_record::{FailedCall, FaultRecord, SYNCED_AFTER};
+use super::metadata_host::MetadataHost;
+use super::object_host::ObjectHost;
+use super::request_monitor::{RequestMonitor, millis};
+use super::shared_state::SharedState;
+use crate::event_log::EventLog;
+use gupfs_client::{Client, OpenFile};
+use gupfs_platform::Task;
+use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
+use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
+use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
+use gupfs_proto::limits::STRIPE_UNIT_MIN;
+use gupfs_proto::{FileOffset, Incarnation, InodeId, SessionId};
+use gupfs_rpc::Service;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+pub struct SimulatedCluster {
+    pub net: FakeNet,
+    pub metadata: MetadataHost,
+    pub osses: Vec<ObjectHost>,
+    pub client_hosts: Vec<Arc<ClientHost>>,
+    /// The attacker's host.
+    pub attacker: Arc<ClientHost>,
+    pub monitor: Arc<RequestMonitor>,
+    pub fault_record: FaultRecord,
+    /// The possible states of the files and the directory that all programs change.
+    pub shared_state: Mutex<SharedState>,
+    /// The history of the calls on two files.
+    pub call_history: Mutex<CallHistory>,
+    /// Set when the programs must end.
+    pub is_over: AtomicBool,
+    events: Mutex<EventLog>,
+    event_number: AtomicU64,
+    /// The last event number of each millisecond that has one.
+    last_events: Mutex<BTreeMap<u64, u64>>,
+    value: AtomicU64,
+    /// Every inode number in a reply to a create.
+    inode_numbers: Mutex<BTreeSet<InodeId>>,
+    platform: FakePlatform,
+}
+
+impl SimulatedCluster {
+    /// Starts all servers and clients; no file exists yet.
+    pub async fn start(seed: u64, events: EventLog) -> Arc<SimulatedCluster> {
+        let random = FakeRandom::new(seed);
+        let delay = match random.below(3) {
+            0 => (Duration::from_micros(50), Duration::from_micros(200)),
+            1 => (Duration::from_micros(100), Duration::from_millis(5)),
+            _ => (Duration::from_millis(1), Duration::from_millis(60)),
+        };
+        let net = FakeNet::new(random.u64(), delay);
+        let platform = FakePlatform::new(seed);
+        let monitor = Arc::new(RequestMonitor::new(&platform.clock));
+        let metadata = MetadataHost::new(&net, &random, &monitor);
+        metadata.start().await.expect("no fault is injected yet");
+        let mds = metadata.mds().expect("the metadata server runs");
+        let mut osses = Vec::new();
+        for number in 0..2 + random.below(2) {
+            let mut host = ObjectHost::new(number, &net, &random, &metadata.host.clock, &monitor);
+            for _ in 0..1 + random.below(2) {
+                let incarnation = Incarnation(random.u64());
+                let admitted = mds
+                    .clone()
+                    .handle(ClusterRequest::RegisterTarget { incarnation })
+                    .await;
+                let Ok(ClusterReplyBody::TargetRegistered { ost }) = admitted else {
+                    panic!("no number for a target: {admitted:?}");
+                };
+                host.add(ost, incarnation).await;
+            }
+            host.start().await.expect("no fault is injected yet");
+            osses.push(host);
+        }
+        let client_host = |number| Arc::new(ClientHost::new(number, &net, &random, &monitor));
+        let client_hosts: Vec<Arc<ClientHost>> =
+            (0..3 + random.below(2) as usize).map(client_host).collect();
+        client_hosts.iter().for_each(ClientHost::start);
+        Arc::new(SimulatedCluster {
+            fault_record: FaultRecord::new(client_hosts.len(), FaultPlan::of(seed)),
+            attacker: client_host(client_hosts.len()),
+            shared_state: Mutex::default(),
+            call_history: Mutex::default(),
+            net,
+            metadata,
+            osses,
+            client_hosts,
+            monitor,
+            is_over: AtomicBool::new(false),
+            events: Mutex::new(events),
+            event_number: AtomicU64::new(1),
+            last_events: Mutex::default(),
+            value: AtomicU64::new(1),
+            inode_numbers: Mutex::default(),
+            platform,
+        })
+    }
+
+    /// Sets a default layout with small components, so that short files have several objects.
+    pub async fn set_small_layout(&self, client: &Client) {
+        let targets: usize = self.osses.iter().map(|oss| oss.targets.len()).sum();
+        let component = |to, count| DefaultComponent {
+            to: FileOffset(to),
+            unit: STRIPE_UNIT_MIN,
+            count,
+            first: None,
+        };
+        let rule = DefaultLayout {
+            components: vec![
+                component(ONE_OBJECT, 1),
+                component(u64::MAX, targets as u32),
+            ],
+        };
+        let root = client.root();
+        let caller = caller();
+        self.metadata.give_root_directory_to(&caller).await;
+        let ruled = client.set_default_layout(&caller, root, Some(rule));
+        ruled.await.expect("no fault is injected yet");
+    }
+
+    /// Spawns a task that belongs to no host, so that the end of a host does not end it.
+    pub fn spawn(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Task<()> {
+        self.platform.platform().tasks.spawn(name, work)
+    }
+
+    /// Closes a file of a former session in the background, because the call may wait.
+    pub fn close_in_background(
+        &self,
+        host_number: usize,
+        instance: ClientInstance<'_>,
+        file: &Arc<OpenFile>,
+    ) {
+        let (client, instance_number, id) = (instance.client.clone(), instance.number, file.id());
+        let client_host = self.client_hosts[host_number].clone();
+        self.spawn("close a stale file", async move {
+            let _ = client_host.run(instance_number, client.release(id)).await; // the file may be stale
+        });
+    }
+
+    pub fn record(&self, what: impl fmt::Display) {
+        let now = self.millis();
+        self.events.lock().record(format_args!("{now:6} {what}"));
+    }
+
+    /// Milliseconds since the start of the simulation.
+    pub fn millis(&self) -> u64 {
+        millis(&self.platform.clock)
+    }
+
+    /// Returns the next event number.
+    pub fn event_number(&self) -> u64 {
+        let event_number = self.event_number.fetch_add(1, SeqCst);
+        self.last_events.lock().insert(self.millis(), event_number);
+        event_number
+    }
+
+    /// The first event number of this millisecond: all earlier events have lower numbers.
+    fn first_event_of(&self, millis: u64) -> u64 {
+        let last_events = self.last_events.lock();
+        let before = last_events.range(..millis).next_back();
+        before.map_or(0, |(_, event_number)| event_number + 1)
+    }
+
+    /// A value that no program has written yet.
+    pub fn value(&self) -> u64 {
+        self.value.fetch_add(1, SeqCst)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(SeqCst)
+    }
+
+    pub async fn sleep(&self, time: Duration) {
+        self.platform.platform().clock.sleep(time).await;
+    }
+
+    /// # Panics
+    /// When the number was used before: inode numbers are never reused, even after a crash that undid the create.
+    pub fn note_new_inode(&self, ino: InodeId) {
+        assert!(
+            self.inode_numbers.lock().insert(ino),
+            "inode number {ino} was used twice"
+        );
+    }
+
+    /// Whether a fault excuses the failure of a call of this client, which began at `since` in a session. `late`: the call may
+    /// report an earlier failure, as fsync does.
+    pub fn is_excused(
+        &self,
+        failure: &Failure,
+        (client, session): (usize, SessionId),
+        since: u64,
+        late: bool,
+    ) -> bool {
+        let call = FailedCall {
+            client,
+            ended: self.monitor.session_end(session),
+            since,
+            now: self.millis(),
+            late,
+        };
+        self.fault_record.is_excused(failure, call)
+    }
+
+    /// The metadata server loses power now. `undoes`: not all clients can replay their answered changes.
+    pub fn lose_names(&self, undoes: bool) {
+        let now = self.event_number();
+        self.call_history.lock().lose_names();
+        let mut shared_state = self.shared_state.lock();
+        if !undoes && shared_state.names_are_replayed() {
+            return;
+        }
+        if !undoes {
+            self.monitor
+                .count("unanswered change seen before a power loss");
+        }
+        let synced = self.first_event_of(self.millis().saturating_sub(SYNCED_AFTER));
+        shared_state.lose_names(now, synced, undoes);
+    }
+
+    /// Checks that a fault explains the end of each session, and that no object server accepted a request that it must refuse.
+    ///
+    /// # Panics
+    /// Otherwise.
+    pub fn check_access(&self) {
+        let broken = self.monitor.broken_promises();
+        assert!(
+            broken.is_empty(),
+            "requests that object servers must not accept: {broken:#?}"
+        );
+        for (session, request, when) in self.monitor.all_session_ends() {
+            let host = request
+                .split(' ')
+                .next()
+                .and_then(|host| host.strip_prefix('c'));
+            let client = host.and_then(|number| number.parse().ok());
+            assert!(
+                self.fault_record
+                    .may_have_ended(client.unwrap_or(usize::MAX), when),
+                "no fault explains that session {session} had ended at {when} ms (reply to {request})"
+            );
+        }
+    }
+
+    /// An object server loses power now.
+    pub fn lose_bytes(&self) {
+        let now = self.event_number();
+        self.shared_state.lock().lose_bytes(now);
+    }
+
+    pub fn take_events(&self) -> EventLog {
+        std::mem::replace(&mut *self.events.lock(), EventLog::new(true))
+    }
+}
