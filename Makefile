@@ -1,29 +1,29 @@
-# What a person types. Everything else is `cargo` as usual.
+# Targets for developers and operators. Everything else is `cargo` as usual.
 #
-#   make demo        build, mount, work, kill, restart, compare: the five-minute proof
-#   make demo-cluster  a metadata server, four object servers, three mounts in networks of their own; each is killed once
-#   make test        everything that must hold before a change lands
-#   make test-long   simulations, random calls, kills and power cuts, several times as many
-#   make xfstests XFSTESTS=DIR   the quick group of xfstests, built in DIR, on a mount (XFSTESTS_ARGS: other tests); part of
-#                    test-long if XFSTESTS is given
-#   make fuzz        bytes of chance into all that reads the kernel's messages, other processes' and disks, 60 s each
-#   make mutants     plants known bugs, and expects the simulations to find each
-#   make verify-peers  what `gupfs verify` says of JuiceFS, on two mounts: it must disagree under POSIX
-#   make bench       speeds, as ratios to the local file system, into bench/results/
-#   make bench-fuse  its last part alone: FUSE requests a second to an empty file system, beside fuser and libfuse
-#   make bench-cluster  daemons over TCP on this host: streams, creating, unpacking, beside the local file system
-#   make bench-links a cluster over cables of 400 Mbit/s: how much of them is used, with 1, 2 and 4 object servers
-#   make bench-seeds the seeds' workloads on a local directory, gupfs and GlusterFS, and the page that shows it
-#   make bench-suite is the evaluation suite itself in the way? its programs beside bare loops of the same calls
-#   make build       the binary, optimised, in $(TARGET)/release/gupfs
-#   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions, systemd units
+#   make demo        the five-minute demonstration: builds and mounts gupfs, works, kills it, restarts it, compares
+#   make demo-cluster  runs a metadata server, four object servers and three mounts in networks of their own; kills each once
+#   make test        runs all tests that must pass before a change lands; prints the tests that this host could not run
+#   make test-long   runs simulations, random calls, kills and power cuts, several times as many as `make test`
+#   make xfstests XFSTESTS=DIR   runs the quick group of xfstests, built in DIR, on a mount (XFSTESTS_ARGS: other tests);
+#                    part of test-long if XFSTESTS is given
+#   make fuzz        feeds random bytes to all readers of messages of the kernel and of other processes, and of disks, 60 s each
+#   make mutants     plants known bugs; the simulations must find each
+#   make verify-peers  runs `gupfs verify` on two mounts of JuiceFS; they must disagree under POSIX
+#   make bench       measures speeds as ratios to the local file system; writes bench/results/
+#   make bench-fuse  runs the last part of `bench`: FUSE requests a second to an empty file system, beside fuser and libfuse
+#   make bench-cluster  measures daemons over TCP on this host: streams, creating, unpacking, beside the local file system
+#   make bench-links measures which share of links of 400 Mbit/s a cluster uses, with 1, 2 and 4 object servers
+#   make bench-seeds runs the plan `seeds` on a local directory, gupfs and GlusterFS; writes a page with the results
+#   make bench-suite measures the overhead of the evaluation suite: its programs beside bare loops of the same calls
+#   make build       builds the optimised binary, $(TARGET)/release/gupfs
+#   make install     installs binary, man pages, completions, systemd units into $(DESTDIR)$(PREFIX)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 PREFIX ?= /usr/local
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
-# One target may need what another's tests hold (mount points, the CPU): never two at once.
+# Never run two targets at once: one may need resources that another's tests use (mount points, the CPU).
 .NOTPARALLEL:
 
 XFSTESTS_ARGS ?= -g quick
@@ -55,7 +55,7 @@ test:
 	@scripts/need.sh test
 	@CARGO="$(CARGO)" MAKE="$(MAKE)" scripts/test.sh
 
-# The same once more for whatever depends on the way in which requests come. (The whole workspace, so that nothing is built
+# Runs the tests that depend on the FUSE transport once more, over io_uring. (The whole workspace, so that cargo builds nothing
 # again with other features.)
 test-io-uring:
 	$(CARGO) test --workspace --test over_io_uring --test idle_memory
@@ -77,14 +77,14 @@ test-long:
 	@if [ -n "$(XFSTESTS)" ]; then $(MAKE) --no-print-directory xfstests; \
 		else echo "xfstests were not tried: make test-long XFSTESTS=DIR, a folder with a built suite"; fi
 
-# XFSTESTS: a folder with a built xfstests, which stays as it is but for its results.
+# XFSTESTS: a folder with a built xfstests; only its results change.
 xfstests:
 	@[ -n "$(XFSTESTS)" ] || { echo "make xfstests XFSTESTS=DIR: a folder with a built xfstests" >&2; exit 2; }
 	$(CARGO) build --release -p gupfs
 	scripts/xfstests.sh "$(TARGET)/release/gupfs" "$(XFSTESTS)" $(XFSTESTS_ARGS)
 
-# FUZZ: one of crates/fuse/fuzz/fuzz_targets or fuzz/fuzz_targets, or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
-# connections to a server.
+# FUZZ: one of crates/fuse/fuzz/fuzz_targets or fuzz/fuzz_targets, or "all"; then seconds and flags of libFuzzer, for example
+# FUZZ="ring 600". Or "wire" for connections to a server.
 fuzz:
 	@scripts/need.sh fuzz
 	scripts/fuzz.sh $(FUZZ)
@@ -92,13 +92,13 @@ fuzz:
 mutants:
 	@scripts/mutants.sh
 
-# PEERS: seconds, and more flags for `gupfs verify`, for example PEERS="60 --ops attributes".
+# PEERS: seconds, and further flags of `gupfs verify`, for example PEERS="60 --ops attributes".
 verify-peers:
 	@scripts/need.sh verify-peers
 	$(CARGO) build --release -p gupfs-verify
 	scripts/verify-peers.sh "$(TARGET)/release/gupfs-verify" $(PEERS)
 
-# BENCH: more flags for it, for example BENCH="--only create --runs 3".
+# BENCH: further flags of gupfs-bench, for example BENCH="--only create --runs 3".
 bench:
 	@scripts/need.sh test
 	$(CARGO) build --release -p gupfs -p gupfs-bench
@@ -117,18 +117,19 @@ bench-links:
 	$(CARGO) build --release -p gupfs
 	@scripts/bench-links.sh "$(TARGET)/release/gupfs"
 
-# What a request costs by itself, beside the crate fuser and, where it is found, libfuse. BENCH_FUSE: more flags for it, for
-# example BENCH_FUSE="--only lookup". LIBFUSE: where a libfuse of one's own is installed (scripts/libfuse_null.sh says how).
+# Measures the cost of a FUSE request by itself, beside the crate fuser and, if it is installed, libfuse. BENCH_FUSE: further flags of
+# `gupfs bench door`, for example BENCH_FUSE="--only lookup". LIBFUSE: the prefix of another libfuse (scripts/libfuse_null.sh describes how
+# to build one).
 bench-fuse:
 	@scripts/need.sh test
 	$(CARGO) build --release -p gupfs
 	$(CARGO) build --release -p gupfs-bench --example fuser_null
 	scripts/with_io_uring.sh --anyway scripts/bench_fuse.sh "$(TARGET)/release" "$(LIBFUSE)" $(BENCH_FUSE) $(DOOR)
 
-# The former name, and DOOR for BENCH_FUSE: until the next version.
+# The former name of bench-fuse and, with DOOR, of BENCH_FUSE; both work until the next version.
 bench-door: bench-fuse
 
-# SEEDS: flags for `gupfs bench run`, for example SEEDS="--only metadata --repeat 4". BENCH_DIR: where all of it lies.
+# SEEDS: flags of `gupfs bench run`, for example SEEDS="--only metadata --repeat 4". BENCH_DIR: the directory for the file systems.
 bench-seeds:
 	@scripts/need.sh bench-seeds
 	$(CARGO) build --release -p gupfs
@@ -139,7 +140,7 @@ bench-suite:
 	$(CARGO) build --release -p gupfs-suite --bins --examples
 	scripts/suite_overhead.sh "$(TARGET)/release"
 
-# SUITE: flags for building the evaluation suite, for example SUITE="--features mpi".
+# SUITE: cargo flags for the evaluation suite, for example SUITE="--features mpi".
 install: build
 	$(CARGO) build --release -p gupfs-suite $(SUITE)
 	install -D -m 755 "$(TARGET)/release/gupfs" "$(DESTDIR)$(PREFIX)/bin/gupfs"

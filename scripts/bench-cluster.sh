@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Daemons over TCP on this host, beside the local file system in the same turn: streams of one and of four programs, creating files,
-# unpacking. One metadata server, two object servers with two targets each, one mount. Leaves nothing behind.
+# Measures daemons over TCP on this host, beside the local file system in the same turn: streams of one and of four programs, creating
+# files, unpacking. The cluster has one metadata server, two object servers with two targets each, one mount. Leaves nothing behind.
 #
 #   scripts/bench-cluster.sh PATH-OF-THE-BINARY [RUNS [OPTIONS OF gupfs mount]]
 set -eu -o pipefail
@@ -24,7 +24,7 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-# start ARGUMENTS: a daemon, until it says that it is ready.
+# start ARGUMENTS: starts a daemon and waits until it reports that it is ready.
 start() {
     local out=$place/${#pids[@]}.out
     "$gupfs" "$@" >"$out" 2>"$out.log" &
@@ -47,7 +47,7 @@ for oss in 1 2; do
     start oss "$place/oss$oss" --mds "$mds" --key "$key" --listen 127.0.0.1:0
 done
 start mount "$mds" "$place/gupfs" --key "$key" "$@"
-sleep 3 # until every target's room is known
+sleep 3 # until the metadata server knows every target's free space
 
 # A tree like that of METABENCH's untar test: 9,188 files in 459 directories, 75.8 MB.
 mkdir "$place/tree"
@@ -58,7 +58,7 @@ done
 tar -C "$place" -cf "$place/tree.tar" tree
 rm -rf "$place/tree"
 
-# beside COMMAND NUMBER: that many of it at once, each with its number; the seconds until the last has ended.
+# beside COMMAND NUMBER: runs NUMBER copies of the command at once, each with its number; prints the seconds until the last has ended.
 beside() {
     local begun jobs="" number
     begun=$(now)
@@ -72,17 +72,17 @@ create() { local n; mkdir "$on/dir$1"; for n in $(seq 3000); do : >"$on/dir$1/fi
 unpack() { tar -C "$on" -xf "$place/tree.tar"; }
 remove() { rm -rf "$on/tree"; }
 
-# What the work before left to do (writing back, freeing what was removed) is not the next one's.
+# Keeps the unfinished work of one workload (write-back, freeing removed files) out of the next figure.
 rest() { sync; sleep 4; }
 
-# ext4 without a journal does not give an inode's number again for a minute after its file was removed, and looks past it each time
-# a file is made: that is not in a figure either.
+# ext4 without a journal does not reuse an inode's number for a minute after its file was removed, and skips it each time
+# a file is created: the pause keeps this out of the figures, too.
 forget_removed() {
     [ "$(stat -f -c %T "$place")" = ext2/ext3 ] && ! compgen -G "/proc/fs/jbd2/*" >/dev/null || return 0
     sleep 65
 }
 
-# A guest's memory that was given back to its host is slow when it is touched again, for whoever touches it: not in a figure.
+# The first touch of memory that a guest gave back to its host is slow for every process: this keeps it out of the figures.
 touch_memory() {
     [ "$(df --output=avail -B1 /dev/shm | tail -1)" -gt $((6 << 30)) ] || return 0
     head -c 5G /dev/zero >/dev/shm/gupfs-bench.$$

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How much of slow networks is used: clients and object servers with one cable each, writing and reading at once, beside what the
-# cables could carry. Leaves nothing behind.
+# Measures which share of slow networks a cluster uses: clients and object servers with one link each write and read at once, and the
+# rates are compared with the capacity of the links. Leaves nothing behind.
 #
 #   scripts/bench-links.sh PATH-OF-THE-BINARY [MBIT-PER-SECOND [CLIENTS [MB-PER-CLIENT]]]
 set -eu -o pipefail
@@ -18,7 +18,7 @@ for mnt in $mounts; do
     start_mount "$mnt"
 done
 
-# at_once COMMAND: for each client with its number, all beside each other; the seconds until the last has ended.
+# at_once COMMAND: runs the command for each client, with its number, all at once; prints the seconds until the last has ended.
 at_once() {
     local begun jobs="" number
     begun=$(now)
@@ -30,7 +30,7 @@ at_once() {
     calc "\"%.3f\", $(now) - $begun"
 }
 write() { dd if=/dev/zero of="$place/mnt$1/$round-$1" bs=1M count="$megabytes" conv=fsync status=none; }
-# What the next client has written.
+# Reads the next client's file.
 read_back() { dd if="$place/mnt$1/$round-$(($1 % clients + 1))" of=/dev/null bs=1M status=none; }
 
 say "$clients clients, cables of $mbit Mbit/s both ways, $megabytes MiB each: MB/s in all, and its share of the cables"
@@ -42,7 +42,7 @@ for oss in $servers; do
     on "$oss" "$gupfs" ost add "$place/$oss/disk" --mds "$mds" --key "$key" >/dev/null
     used=$((used + 1))
     [ "$used" = 3 ] && continue
-    sleep 3 # until its room is known
+    sleep 3 # until the metadata server knows its free space
     round=$used
     narrow=$((used < clients ? used : clients))
     share() { calc "\"%8.1f MB/s   %.2f\", $clients * $megabytes * 1.048576 / $1, $clients * $megabytes * 1.048576 / $1 / ($narrow * $mbit / 8)"; }

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The seeds' workloads on a local directory, on gupfs (`gupfs up`, all in one process) and on a peer that Debian has: GlusterFS, a brick
-# and a mount on this host. All three lie on the same disk. Then the page that shows it. Leaves nothing behind but results.
+# Runs the plan `seeds` on a local directory, on gupfs (`gupfs up`, all in one process) and on a peer that Debian has: GlusterFS, with a
+# brick and a mount on this host. All three are on the same disk. Then writes the page with the results. Leaves nothing behind but results.
 #
 #   scripts/bench-seeds.sh PATH-OF-THE-BINARY [OPTIONS OF gupfs bench run]
 #
-# PLAN: another plan than `seeds`. BENCH_DIR: where all of it lies (/var/tmp). BENCH_OUT: where results and page go (bench/results).
+# PLAN: another plan than `seeds`. BENCH_DIR: the directory for all three file systems (/var/tmp). BENCH_OUT: the directory for results and
+# page (bench/results).
 set -eu -o pipefail
 export LC_ALL=C
 gupfs=$(realpath "${1:?usage: bench-seeds.sh PATH-OF-THE-BINARY [OPTIONS OF gupfs bench run]}")
@@ -23,9 +24,9 @@ clean_up() {
     trap - EXIT INT TERM
     set +e
     if mountpoint -q "$place/peer"; then umount "$place/peer" || umount -l "$place/peer"; fi
-    # The peer's processes end with 15 when they are asked to; that is not this script's failure.
+    # The peer's processes end with code 15 on SIGTERM; this is not a failure of the script.
     for ((last = ${#pids[@]} - 1; last >= 0; last--)); do kill "${pids[last]}" 2>/dev/null && wait "${pids[last]}" 2>/dev/null; done
-    # What is still mounted is not removed: it would be emptied.
+    # rm -rf would remove the files of a file system that is still mounted: stop instead.
     for each in mnt peer; do ! mountpoint -q "$place/$each" || { echo "$place/$each is still mounted" >&2; exit 1; }; done
     rm -rf "$place"
     exit "$status"
@@ -33,7 +34,8 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-# wait_for FILE-WITH-WHAT-IT-SAID COMMAND…: until it succeeds, for 10 s, as long as the last process that was started lives.
+# wait_for OUTPUT-FILE COMMAND…: waits until the command succeeds, for at most 10 s, as long as the last started process lives. If the
+# command does not succeed, prints the end of the file.
 wait_for() {
     local said=$1
     shift
@@ -57,7 +59,7 @@ install_peer() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends glusterfs-server glusterfs-client >/dev/null 2>&1
 }
 
-# The translators of a volume as the peer makes it by itself, without the daemon that would choose names and ports of its own.
+# The translators are those of a volume that the peer creates itself; its daemon, which would choose names and ports, does not run.
 start_peer() {
     local port
     port=$((24200 + $$ % 1000))
@@ -113,7 +115,7 @@ else
     echo "There is no peer: Debian's glusterfs-server and glusterfs-client are missing or do not start here. The plan runs without." >&2
 fi
 
-# What the disk below all of them can do; the three share it, and no network lies between.
+# The ceiling is the rate of the disk that all three share; no network is between.
 ceilings=()
 if "$gupfs" bench baseline --help >/dev/null 2>&1 &&
     "$gupfs" bench baseline --disk "$place" --target local --out "$place/local.jsonl" >"$place/baseline.out" 2>&1; then
@@ -129,6 +131,6 @@ fi
 
 status=0
 "$gupfs" bench run "$plan" "${targets[@]}" --out "$name.jsonl" "$@" || status=$?
-# Whatever there is, is shown; the page says what is missing.
+# The report shows all results that exist; its page names missing runs.
 "$gupfs" bench report "$name.jsonl" "${ceilings[@]}" --out "$name.html"
 exit "$status"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compares our empty file system with those of fuser and libfuse (`gupfs bench door`); prints, and writes bench/results/DATE-fuse.txt.
+# Compares our empty file system with those of fuser and libfuse (`gupfs bench door`); prints the results and writes them to
+# bench/results/DATE-fuse.txt.
 #
 #   scripts/bench_fuse.sh BUILD-DIRECTORY [PREFIX-OF-LIBFUSE [FLAGS OF `gupfs bench door` …]]
 set -eu
@@ -12,7 +13,7 @@ mapfile -t libfuse < <(scripts/libfuse_null.sh "$release/examples" "$prefix")
 for flags in "${libfuse[@]}"; do beside+=(--beside "${flags#--beside }"); done
 libfuse="libfuse $(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --modversion fuse3 2>/dev/null || echo none)"
 
-# A measurement that fails leaves the last result as it is.
+# A failed measurement does not change the last result.
 whole=$(mktemp)
 trap 'rm -f "$whole"' EXIT
 result=bench/results/$(date +%F)-fuse.txt

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A cluster on one machine: a metadata server, four object servers and three mounts, each in a network of its own. Works on
-# all mounts, kills every daemon once meanwhile, and compares every byte from another mount. Leaves nothing behind.
+# Demonstrates a cluster on one machine: a metadata server, four object servers and three mounts, each in a network of its own. Works on
+# all mounts, kills every daemon once meanwhile, and compares every byte through another mount. Leaves nothing behind.
 #
 #   scripts/demo-cluster.sh PATH-OF-THE-BINARY
 set -eu -o pipefail
@@ -46,7 +46,7 @@ for crate in $(awk -F'"' '/^name = /{n = $2} /^version = /{print n "-" $2}' "$pr
     [ "$(find "$original" -type f | wc -l)" -ge 3000 ] && break
     for dir in "$registry"/*/"$crate"; do [ -d "$dir" ] && cp -r "$dir" "$original/"; done
 done
-# Files larger than one stripe, whose bytes nobody can guess.
+# Files larger than one stripe, with random bytes.
 for number in 1 2 3 4; do head -c 24000000 /dev/urandom >"$original/large$number"; done
 (cd "$original" && find . -type f -print0 | xargs -0 sha256sum | sort -k 2 >"$place/sums")
 files=$(wc -l <"$place/sums")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The five-minute proof: mount, work, kill in the middle, restart, compare everything. Leaves nothing behind.
+# The five-minute demonstration: mounts gupfs, works, kills it in the middle, restarts it, compares everything. Leaves nothing behind.
 #
 #   scripts/demo.sh PATH-OF-THE-BINARY
 set -eu -o pipefail
@@ -17,7 +17,7 @@ daemon=
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 note() { printf '   %s\n' "$*"; }
 now() { date +%s.%N; }
-# calc EXPRESSION: with bytes and seconds as awk has them.
+# calc EXPRESSION: evaluates it with bytes and seconds in awk.
 calc() { awk "BEGIN { printf $1 }"; }
 
 clean_up() {
@@ -50,7 +50,7 @@ start() {
     exit 1
 }
 
-# The sources of the libraries this program is built from: on every machine that could build it.
+# The test data are the sources of the libraries of this program: every machine that built it has them.
 gather() {
     local registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
     awk -F'"' '/^name = /{n = $2} /^version = /{print n "-" $2}' "$project/Cargo.lock" | sort -u |
@@ -104,7 +104,7 @@ note "it counts in its own library: $("$mnt/count" "$mnt/tree/$crate/src/lib.rs"
 
 say "Copy the tree, and kill -9 gupfs in the middle"
 mkdir "$mnt/copy"
-# One directory after the other, each noted when it is finished; the first error ends it.
+# Copies one directory after the other and records each finished one; the first error ends the loop.
 (cd "$mnt/tree" && for dir in *; do cp -r "$dir" "$mnt/copy/" && echo "$dir" >>"$place/finished" || exit; done) 2>/dev/null &
 copy=$!
 dirs=$(ls "$mnt/tree" | wc -l)

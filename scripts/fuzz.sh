@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Bytes of chance into whatever reads bytes of others, with cargo-fuzz and the address sanitizer: the kernel's messages
-# (crates/fuse/fuzz), messages and frames of other processes, the log, records, superblocks and targets (fuzz). What was found goes
-# on from run to run in corpus/ there; an input that fails is written to artifacts/, and the command to run it again is printed.
+# Feeds random bytes to all readers of external bytes, with cargo-fuzz and the address sanitizer: those of the kernel's messages
+# (crates/fuse/fuzz), of messages and frames of other processes, of the log, records, superblocks and targets (fuzz). corpus/ in these
+# folders keeps useful inputs for later runs; artifacts/ gets each failing input, and the command that runs it again is printed.
 #
-#   scripts/fuzz.sh wire [CONNECTIONS]     bytes of chance over connections to a server (crates/rpc/src/serve/malformed_input_tests), 200,000
+#   scripts/fuzz.sh wire [CONNECTIONS]     random bytes over connections to a server (crates/rpc/src/serve/malformed_input_tests), 200,000
 #   scripts/fuzz.sh [TARGET [SECONDS [ARGUMENTS OF LIBFUZZER …]]]      without TARGET, or with "all": each in turn, 60 s
 set -eu
 if [ "${1:-}" = wire ]; then
@@ -18,9 +18,9 @@ command -v cargo-fuzz >/dev/null 2>&1 || {
     echo "cargo-fuzz is missing; installing it: cargo install cargo-fuzz --locked"
     cargo install cargo-fuzz --locked
 }
-# The compiler's flags for it are not stable, but the stable compiler has them.
+# The compiler's flags for fuzzing are not stable, but the stable compiler has them.
 export RUSTC_BOOTSTRAP=1
-# Where the workspace's builds go, if that was said, and never among them.
+# Builds go to the subfolder fuzz of CARGO_TARGET_DIR, if that is set, or of the crate's target, never among the workspace's builds.
 targets="${CARGO_TARGET_DIR:-}"
 
 found=

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tests may not leave behind: mounts, loop devices, networks, processes of ours.
+# Lists what tests must not leave behind: mounts, loop devices, networks, processes of gupfs.
 #
 #   scripts/leftovers.sh list             prints them, sorted
 #   scripts/leftovers.sh compare FILE     fails if there are more than FILE lists
@@ -8,11 +8,11 @@ PATH=$PATH:/usr/sbin:/sbin
 
 list() {
     {
-        # /run/netns itself is made by the first `ip netns add` of a machine's life, and is nobody's to remove.
+        # The first `ip netns add` after a boot makes /run/netns itself; no test has to remove it.
         awk '$5 == "/run/netns" { next } { for (i = 1; i <= NF; i++) if ($i == "-") print "mount " $5 " (" $(i + 1) ", from " $(i + 2) ")" }' /proc/self/mountinfo
         losetup --noheadings --list --output NAME,BACK-FILE 2>/dev/null | awk 'NF { print "loop device " $1 " on " $2 }'
         ip netns list 2>/dev/null | awk '/^gt[0-9]|^gupfs-lab/ { print "network " $1 }'
-        # An executable that was built anew shows as deleted; it is ours all the same.
+        # A rebuilt executable shows as deleted; its process counts all the same.
         for exe in /proc/[0-9]*/exe; do
             path=$(readlink "$exe" 2>/dev/null) || continue
             case ${path% (deleted)} in
@@ -25,7 +25,7 @@ list() {
 case ${1:-} in
     list) list ;;
     compare)
-        # A process that was told to stop may need a moment.
+        # A process that received SIGTERM may need a moment.
         for _ in 1 2 3 4 5 6 7 8 9 10; do
             more=$(comm -13 "${2:?compare needs a file}" <(list))
             [ -z "$more" ] && exit 0

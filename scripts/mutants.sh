@@ -1,7 +1,7 @@
 #!/bin/bash
-# Plants each bug of crates/sim/mutants into a copy of the tree, and expects the simulations to find it. The tree as it is
-# must pass first; with arguments only the bugs of these names are planted, and the tree is taken to pass. Copy and build
-# are kept in $GUPFS_MUTANTS, so that the next run is quick.
+# Plants each bug of crates/sim/mutants into a copy of the tree, and fails unless the simulations find it. The unchanged tree
+# must pass first; with arguments the script plants only the bugs of these names, and assumes that the tree passes. It keeps copy and
+# build in $GUPFS_MUTANTS, so that the next run is quick.
 set -euo pipefail
 cd "$(git -C "$(dirname "$0")" rev-parse --show-toplevel)"
 mutants=crates/sim/mutants
@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR=${GUPFS_MUTANTS_BUILD:-$kept/build}
 log=$kept/log
 mkdir -p "$tree" "$log"
 
-# Files that did not change keep their time, so that they are not built again.
+# Unchanged files keep their modification time, so that cargo does not build them again.
 git ls-files --cached --others --exclude-standard | while read -r file; do
     [ -f "$file" ] && { cmp --silent "$file" "$tree/$file" || cp --parents "$file" "$tree/"; }
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sees to it that this machine has what a make target needs: installs Debian packages that are missing (as root, or
-# through sudo), and says clearly what it cannot mend by itself.
+# Prepares this machine for a make target: installs missing Debian packages (as root, or
+# through sudo), and names each problem that it cannot solve.
 #
 #   scripts/need.sh build|fuzz|demo|demo-cluster|verify-peers|bench-seeds|browser|test
 set -eu
@@ -10,7 +10,7 @@ problems=()
 
 problem() { problems+=("$1"); }
 
-# Each tool, and the Debian package that has it.
+# Each tool, with the Debian package that contains it.
 build_tools="cc:gcc ld:binutils"
 fuzz_tools="$build_tools c++:g++"
 demo_tools="$build_tools fusermount3:fuse3 mountpoint:util-linux sha256sum:coreutils tar:tar find:findutils"
@@ -18,7 +18,7 @@ cluster_tools="$demo_tools ip:iproute2 tc:iproute2 nsenter:util-linux"
 test_tools="$cluster_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux"
 
 peers_tools="$demo_tools redis-server:redis-server python3:python3"
-# For the test that looks at the page of `gupfs bench report`; where it cannot be installed the test says so.
+# For the test that renders the page of `gupfs bench report`; if it cannot be installed, the test reports that it did not run.
 browser_tools="chromium:chromium"
 
 case $purpose in
@@ -33,14 +33,14 @@ case $purpose in
     *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, verify-peers, bench-seeds, browser, test" >&2; exit 2 ;;
 esac
 
-# mkfs and losetup lie in sbin, which is not on everybody's path.
+# mkfs and losetup are in sbin, which is not on every user's PATH.
 PATH=$PATH:/usr/sbin:/sbin
 missing=()
 for pair in $tools; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing+=("${pair#*:}")
 done
 
-# Python's environments are a package of their own in Debian.
+# Debian has Python's virtual environments in a package of their own.
 if [ "$purpose" = verify-peers ] && ! python3 -c 'import ensurepip' >/dev/null 2>&1; then missing+=(python3-venv); fi
 
 install_packages() {
@@ -51,7 +51,7 @@ install_packages() {
     command -v apt-get >/dev/null 2>&1 || return 1
     echo "installing: $*"
     "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >/dev/null 2>&1 && return 0
-    # The lists of a fresh machine are empty or old.
+    # The package lists of a new machine are empty or old.
     "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q >/dev/null 2>&1 || true
     "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >/dev/null
 }

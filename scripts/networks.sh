@@ -1,15 +1,15 @@
-# A cluster in networks of its own on one machine; sourced by scripts that say before what it consists of:
+# Builds a cluster in networks of its own on one machine. Scripts source this file after they have set:
 #
 #   gupfs    the binary          servers, mounts    names of hosts, in words          rate    of each cable, as tc(8) writes it; or empty
 #
-# Everything is made under $place or carries $tag in its name, and is gone when the script ends, however it ends.
+# Everything that it makes is under $place or has $tag in its name, and is removed when the script ends, however it ends.
 export LC_ALL=C
 PATH=$PATH:/usr/sbin:/sbin
 hosts="mds $servers $mounts"
 
 [ "$(id -u)" = 0 ] || { echo "this makes network namespaces and mounts: run it as root" >&2; exit 1; }
 place=$(mktemp -d "${TMPDIR:-/tmp}/gupfs-cluster.XXXXXX")
-tag=gd$$ # of everything made outside the place
+tag=gd$$ # in the names of everything made outside $place
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 note() { printf '   %s\n' "$*"; }
@@ -37,7 +37,7 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-# on HOST COMMAND: in that host's network. (Not `ip netns exec`: that would have mounts of its own as well.)
+# on HOST COMMAND: runs the command in that host's network. (Not `ip netns exec`, which makes a mount namespace as well.)
 on() {
     local host=$1
     shift
@@ -52,10 +52,10 @@ address() {
     done
 }
 
-# slow NETNS DEVICE: what leaves through it is no faster than the cable.
+# slow NETNS DEVICE: limits outgoing packets of the device to the rate of a link.
 slow() { [ -z "${rate:-}" ] || tc -n "$tag-$1" qdisc add dev "$2" root tbf rate "$rate" burst 256k latency 100ms; }
 
-# Every host has one cable to a switch.
+# Every host has one link to a switch.
 wire() {
     local host number=0
     ip netns add "$tag-hub"
@@ -74,13 +74,13 @@ wire() {
     done
 }
 
-# start HOST ARGUMENTS: gupfs on that host, until it says that it is ready.
+# start HOST ARGUMENTS: starts gupfs on that host and waits until it reports that it is ready.
 start() {
     local host=$1 lines
     shift
     touch "$place/$host.out"
     lines=$(grep -c "ready in" "$place/$host.out" || true)
-    # Not through `on`: the process whose number we note must be gupfs itself.
+    # Not through `on`: the recorded process id must be that of gupfs itself.
     nsenter --net="/run/netns/$tag-$host" "$gupfs" "$@" >>"$place/$host.out" 2>>"$place/$host.log" &
     pid[$host]=$!
     for _ in $(seq 600); do

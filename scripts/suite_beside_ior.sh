@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Does the evaluation suite agree with IOR and mdtest (github.com/hpc/ior, built outside of this repository)? The same shapes with two
+# Compares the evaluation suite with IOR and mdtest (github.com/hpc/ior, built outside of this repository): the same workloads with two
 # processes on tmpfs, in turns; prints medians and ratios, which should be within 10 % of 1. mdtest does more for each file than the
-# call itself, and its paths are longer; bare loops without and with that stand beside both programs.
+# call itself, and its paths are longer; bare loops without and with that work are measured beside both programs.
 #
 #   scripts/suite_beside_ior.sh RELEASE-DIR IOR-SRC-DIR [ROUNDS]
 set -eu
@@ -21,8 +21,8 @@ say() { # WHAT UNIT OURS THEIRS
         -v x="$3" -v y="$4" 'BEGIN {printf "%s, %s: %s %.0f (%s), %s %.0f (%s): ratio %.2f\n", w, u, x, a, as, y, b, bs, a/b}'
 }
 mpi() { mpirun --allow-run-as-root --oversubscribe -np 2 "$@"; }
-# Two bare loops at once; the rate is over the longer time.
-both() { # COMMAND…: the command gets a 0 or 1 where it says PART
+# Runs two bare loops at once; the rate is that over the longer time.
+both() { # COMMAND…: PART in the command is replaced by 0 or 1
     "${@//PART/0}" > "$dir/0" & "${@//PART/1}" > "$dir/1" & wait
     cat "$dir/0" "$dir/1" | sort -g | awk -v a=$((2 * files)) 'END {print a/$1}'
 }
@@ -44,7 +44,7 @@ for _ in $(seq "$rounds"); do
     mpi "$ior/mdtest" -F -C -T -r -u -n $files -d "$dir/on" > "$dir/out"
     awk '/File creation/ {print $3}' "$dir/out" >> "$dir/said/mdtest-create"
     awk '/File stat/ {print $3}' "$dir/out" >> "$dir/said/mdtest-stat"
-    # metabench's files are made by one process, in the order in which they are looked at; mdtest's by both at once.
+    # One process makes metabench's files, in the order of their stats; both processes make mdtest's at once.
     deep=$dir/on/test-dir.0-0/mdtest_tree
     mkdir -p "$dir/on/p0" "$dir/on/p1" "$deep.0.0" "$deep.1.0"
     both "$bin/examples/bare" create "$dir/on/pPART" fPART. $files >> "$dir/said/bare-create"

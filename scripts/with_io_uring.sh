@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command with FUSE over io_uring switched on, and leaves the switch as it was. Where the machine cannot or may not
-# it says so, and runs nothing unless told to do it anyway.
+# Runs a command with FUSE over io_uring switched on, and restores the switch afterwards. If the machine lacks the feature or forbids
+# it, the script reports that, and runs the command only with --anyway.
 #
 #   scripts/with_io_uring.sh [--anyway] COMMAND …
 set -eu
@@ -11,7 +11,7 @@ anyway=
 without() {
     echo "not over io_uring: $1"
     if [ -z "$anyway" ]; then
-        # Counted among the tests that were not run (crates/skips).
+        # This counts among the tests that were not run (crates/skips).
         [ -z "${GUPFS_SKIPPED:-}" ] || printf 'fuse_io_uring\tmake\t%s\t%s\n' "${command[*]: -1}" "$1" >> "$GUPFS_SKIPPED"
         exit 0
     fi

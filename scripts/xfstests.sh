@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs tests of xfstests (github.com/kdave/xfstests, built in a folder of yours) on gupfs and compares what failed with the
-# list of exceptions (scripts/xfstests/exceptions.txt): a failure that is not listed, and a listed one that passes, fail this.
+# Runs tests of xfstests (github.com/kdave/xfstests, built in XFSTESTS_DIR) on gupfs and compares the failed tests with the
+# list of exceptions (scripts/xfstests/exceptions.txt): a failed test that is not listed, or a listed test that passes, fails the run.
 #
 #   scripts/xfstests.sh GUPFS XFSTESTS_DIR [TEST or option of `check` …]      default: -g quick
 #
-# As root. Everything happens in mount and process namespaces of its own, with copies of /etc/passwd and /etc/group that know
-# the suite's users: nothing is left on the host but the suite's results, in XFSTESTS_DIR/results.
+# Needs root. Everything runs in mount and process namespaces of its own, with copies of /etc/passwd and /etc/group that contain
+# the suite's users: only the suite's results stay on the host, in XFSTESTS_DIR/results.
 set -eu
 usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 [ $# -ge 2 ] || usage
@@ -24,7 +24,7 @@ trap 'rm -rf --one-file-system "$work"' EXIT
 chmod 755 "$work"
 mkdir "$work"/{test,scratch,test-store,scratch-store}
 
-# Users of the suite, in copies that only the namespace sees.
+# Adds the suite's users to copies that are visible only in the namespace.
 for file in passwd group; do cp "/etc/$file" "$work/$file"; done
 user() { # NAME NUMBER
     grep -q "^$1:" "$work/passwd" || echo "$1:*:$2:$2::/:/bin/bash" >> "$work/passwd"
@@ -47,7 +47,7 @@ cat > "$work/inside" <<'INSIDE'
 #!/usr/bin/env bash
 set -eu
 for file in passwd group; do mount --bind "$WORK/$file" "/etc/$file"; done
-# mount(8) finds it for every `mount -t fuse.gupfs`.
+# mount(8) runs it for every `mount -t fuse.gupfs`.
 mount --bind "$HERE/xfstests/mount.fuse" "$HELPER"
 mount -t fuse.gupfs "$WORK/test-store" "$WORK/test"
 cd "$SUITE"
