@@ -196,6 +196,7 @@ impl<F: FileSystem> Worker<F> {
 
     /// Parses a message. If that fails, the error is the request that expects a reply all the same, if any.
     fn parse_request(&self, message: &[u8]) -> Result<(RequestHeader, Request), Option<Unique>> {
+        tracing::trace!(target: "walk", file = file!(), "parse_request");
         self.counts.requests.fetch_add(1, Ordering::Relaxed);
         let length = message.len();
         let header = RequestHeader::from_wire(message).map_err(|error| {
@@ -221,6 +222,7 @@ impl<F: FileSystem> Worker<F> {
         responder: Responder,
         mut handler: ReplyFuture,
     ) {
+        tracing::trace!(target: "walk", file = file!(), "run_handler");
         let unique = order.unique();
         // A handler that panics is dropped and not polled again; dropping its responder replies to the request.
         let driven = catch_unwind(AssertUnwindSafe(|| {

@@ -49,6 +49,7 @@ impl ClientOperations {
         opens: &OpenRights,
         position: &mut ReplyPosition,
     ) -> Result<MetaReplyBody, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "execute");
         let origin = RequestOrigin {
             session: request.session,
             op: request.op.name(),

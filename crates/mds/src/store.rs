@@ -95,6 +95,7 @@ impl MetadataStore {
 
     /// Returns when every batch up to `seq` survives this process.
     pub async fn committed(&self, origin: RequestOrigin, seq: Seq) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "committed");
         if self.kv.committed_seq() >= seq {
             return Ok(());
         }

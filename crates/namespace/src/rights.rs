@@ -41,6 +41,7 @@ pub fn check_use(
 
 /// Checks the operation's rule. `Credentials` and `PerPart` are checked later, by the operation or the driver.
 pub(crate) fn check(view: &mut ReadView, requester: &Requester, op: &MetaOp) -> OpResult<()> {
+    tracing::trace!(target: "walk", file = file!(), "check");
     let (caller, open_rights) = (requester.caller, requester.open_rights);
     match op.operation().rule {
         AccessRule::Session | AccessRule::Credentials | AccessRule::PerPart => {}

@@ -117,6 +117,7 @@ impl Oss {
     /// # Errors
     /// As of `objects`.
     pub(crate) async fn objects_after_verdict(&self, ost: OstId) -> Result<Objects, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "objects_after_verdict");
         self.wait_for_verdict(ost).await;
         self.objects(ost)
     }

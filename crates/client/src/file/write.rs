@@ -63,6 +63,7 @@ impl FileIo {
         data: Bytes,
         kill_privileges: bool,
     ) -> Result<WriteDone, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "write_locked");
         let len = ByteCount(data.len() as u64);
         let (lock_range, _held) = lock_for_write(inode, at, len).await;
         let (expected_offset, end) = {

@@ -118,10 +118,12 @@ fn a_write_goes_as_its_walk_says() {
         return;
     }
     let cluster = Cluster::in_one_process();
-    let file = written(&cluster.mounts[0].join("file"));
-    let taken = cluster.traces.during(|| {
-        file.write_all_at(&[2; 8 << 10], 4 << 10).unwrap();
-    });
+    let file = create(&cluster.mounts[0].join("file"));
+    file.write_all_at(&vec![1; 6 << 20], 0).unwrap();
+    let bytes = vec![2; 1 << 20];
+    let taken = cluster
+        .traces
+        .during(|| file.write_all_at(&bytes, 4_194_000).unwrap());
     compare_whole("write.md", &taken);
 }
 

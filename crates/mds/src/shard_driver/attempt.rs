@@ -18,6 +18,7 @@ impl ShardDriver {
         scanned: &ScanCache<'_>,
         lease_context: &LeaseContext<'_>,
     ) -> Result<Attempt, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "attempt");
         let mut guard = self.shard.lock();
         let shard = &mut *guard;
         let session = self.session_of(shard, requester, op)?;

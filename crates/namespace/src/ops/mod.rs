@@ -46,6 +46,7 @@ use gupfs_proto::meta::{MetaOp, MetaReplyBody};
 
 /// Executes an operation. Each gets the parts of the context that it may use.
 pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpResult<MetaReplyBody> {
+    tracing::trace!(target: "walk", file = file!(), "dispatch");
     let requester = &Requester::from_context(ctx);
     let (session, caller) = (&requester.session, requester.caller);
     rights::check(view, requester, op)?;

@@ -97,6 +97,7 @@ pub(crate) fn add_first_name(
     dentry: &Dentry,
     inode: &mut Inode,
 ) -> OpResult<()> {
+    tracing::trace!(target: "walk", file = file!(), "add_first_name");
     inode.names = 1;
     inode.parent = Some(dentry.position());
     add_entry(view, dentry, inode.ino, inode.kind)

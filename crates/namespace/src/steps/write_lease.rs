@@ -38,6 +38,7 @@ pub(crate) fn require_revoked(
     session: &RequestingSession,
     inode: &Inode,
 ) -> OpResult<()> {
+    tracing::trace!(target: "walk", file = file!(), "require_revoked");
     if !is_leased_by_other(view, session, inode)? {
         return Ok(());
     }

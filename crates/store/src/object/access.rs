@@ -50,6 +50,7 @@ impl WriteAccess {
         object: &'a Object,
         range: Range<u64>,
     ) -> Result<ChangeGuard<'a>, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "begin_change");
         let change = object.begin_change(range).await;
         // A change that failed leaves the object unloaded.
         self.objects.load(object).await?;

@@ -48,6 +48,7 @@ impl DirtyLog {
         change: &ChangeGuard<'_>,
         range: &Range<u64>,
     ) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "make_range_dirty");
         loop {
             let before = {
                 let mut state = object.state();

@@ -114,6 +114,7 @@ pub(super) async fn checksum_edges(
     range: &Range<u64>,
     change: &ChangeGuard<'_>,
 ) -> Result<Vec<(u64, Option<u32>)>, FsError> {
+    tracing::trace!(target: "walk", file = file!(), "checksum_edges");
     let shared = |block| change.span().shares(block);
     let mut sums = Vec::with_capacity(edges.len());
     for edge in edges {

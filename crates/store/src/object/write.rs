@@ -128,6 +128,7 @@ async fn write_segments(
     range: &Range<u64>,
     data: &[u8],
 ) -> Result<(), DiskError> {
+    tracing::trace!(target: "walk", file = file!(), "write_segments");
     for part in split_by_segment(range.start, data.len() as u64) {
         let file = files.open_or_create_segment(object, part.segment).await?;
         let bytes = &data[part.range.start as usize..part.range.end as usize];

@@ -22,6 +22,7 @@ impl ObjectIo {
         offset: FileOffset,
         data: &Bytes,
     ) -> WriteProgress {
+        tracing::trace!(target: "walk", file = file!(), "write");
         let (chunks, owner) = {
             let mut state = inode.state();
             let message_max = self.osts.message_bytes_max();
@@ -73,6 +74,7 @@ fn collect_write_replies(
         ),
     >,
 ) -> WriteProgress {
+    tracing::trace!(target: "walk", file = file!(), "collect_write_replies");
     let mut progress = WriteProgress {
         written: ByteCount(0),
         error: None,

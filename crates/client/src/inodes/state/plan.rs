@@ -82,6 +82,7 @@ impl InodeState {
         len: ByteCount,
         message_max: ByteCount,
     ) -> Vec<(StripeChunk, bool)> {
+        tracing::trace!(target: "walk", file = file!(), "plan_write");
         let chunks = self.objects.chunks(ino, offset, len, message_max);
         self.extend_leftovers(offset + len);
         let size = self.end_of_file();

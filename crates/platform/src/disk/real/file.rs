@@ -39,6 +39,7 @@ impl RealFile {
     }
 
     pub async fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> Result<()> {
+        tracing::trace!(target: "walk", file = file!(), "write_at");
         while !bytes.is_empty() {
             match rustix::io::pwrite(&self.fd, bytes, offset) {
                 Ok(0) => return Err(self.failed("write", Errno::NOSPC)),
