@@ -106,14 +106,14 @@ pub enum DataOp {
 pub struct DataOperation<'a> {
     /// The name in trace spans, logs and metrics.
     pub name: &'static str,
-    pub objects: Objects<'a>,
+    pub objects: NamedObjects<'a>,
     /// Whether the operation changes an object.
     pub changes: bool,
 }
 
 /// The objects that an operation names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Objects<'a> {
+pub enum NamedObjects<'a> {
     /// The requester needs a right to the file of this object.
     One(&'a ObjectId),
     /// Objects of any files.
@@ -126,7 +126,7 @@ impl DataOp {
     #[inline]
     pub fn operation(&self) -> DataOperation<'_> {
         use DataOp::*;
-        use Objects::{Many, One};
+        use NamedObjects::{Many, One};
         let row = |name, objects, changes| DataOperation {
             name,
             objects,
@@ -144,9 +144,9 @@ impl DataOp {
             Seek { object, .. } => row("seek", One(object), false),
             Stat { object } => row("stat", One(object), false),
             Remove { object } => row("remove", One(object), true),
-            List { .. } => row("list", Objects::None, false),
-            Space => row("space", Objects::None, false),
-            Fence { .. } => row("fence", Objects::None, false),
+            List { .. } => row("list", NamedObjects::None, false),
+            Space => row("space", NamedObjects::None, false),
+            Fence { .. } => row("fence", NamedObjects::None, false),
             Quarantine { object } => row("set_aside", One(object), true),
         }
     }
@@ -154,17 +154,17 @@ impl DataOp {
     /// The inode to which the operation's object belongs; None for operations on objects of several inodes or on none.
     pub fn ino(&self) -> Option<InodeId> {
         match self.operation().objects {
-            Objects::One(object) => Some(object.ino),
-            Objects::Many(_) | Objects::None => None,
+            NamedObjects::One(object) => Some(object.ino),
+            NamedObjects::Many(_) | NamedObjects::None => None,
         }
     }
 
     /// The inode of the first object that the operation names.
     pub fn first_ino(&self) -> Option<InodeId> {
         match self.operation().objects {
-            Objects::One(object) => Some(object.ino),
-            Objects::Many(objects) => objects.first().map(|object| object.ino),
-            Objects::None => None,
+            NamedObjects::One(object) => Some(object.ino),
+            NamedObjects::Many(objects) => objects.first().map(|object| object.ino),
+            NamedObjects::None => None,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::meta::{MetaOp, MetaReplyBody, OpenMode, SetAttr};
 
 /// The row of an operation, for the values in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Operation {
+pub struct OperationRow {
     pub kind: OperationKind,
     /// The inode that the operation is about; the directory for operations on names. None for operations on no inode. The
     /// operation's records, its stored reply among them, are in the virtual shard of this inode (`MetaOp::home`).
@@ -23,7 +23,7 @@ pub struct Operation {
     pub execution: Execution,
     pub rule: AccessRule,
     pub reply: ReplyKind,
-    pub origin: Origin,
+    pub origin: OperationOrigin,
     pub session: SessionScope,
     /// The first version of the META protocol that has the operation with these values.
     pub since: u8,
@@ -88,7 +88,7 @@ pub enum ReplyKind {
 
 /// The cause of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Origin {
+pub enum OperationOrigin {
     /// A system call of a program.
     Program,
     /// The client itself: it reports its state, or maintains its session.
@@ -130,17 +130,17 @@ macro_rules! operations {
         impl MetaOp {
             /// The operation's row.
             #[inline]
-            pub fn operation(&self) -> Operation {
+            pub fn operation(&self) -> OperationRow {
                 use AccessRule::*;
                 use SessionScope::*;
                 match self {$(
-                    MetaOp::$variant { $(0: $inner,)? $($($field,)*)? .. } => Operation {
+                    MetaOp::$variant { $(0: $inner,)? $($($field,)*)? .. } => OperationRow {
                         kind: OperationKind::$variant,
                         subject: $subject,
                         execution: Execution::$execution,
                         rule: $rule,
                         reply: ReplyKind::$reply,
-                        origin: Origin::$origin,
+                        origin: OperationOrigin::$origin,
                         session: $session,
                         since: $since,
                     },
@@ -306,7 +306,7 @@ impl MetaOp {
     /// Whether the client reports its own state with the request: its leases, its objects, the inodes that it has forgotten.
     pub fn reports_client_state(&self) -> bool {
         let operation = self.operation();
-        operation.execution == Execution::Change && operation.origin == Origin::Client
+        operation.execution == Execution::Change && operation.origin == OperationOrigin::Client
     }
 }
 

@@ -23,7 +23,7 @@ const SHOWN: usize = 100;
 
 It finds: objects without inode, missing objects of an inode, objects on a wrong OST, directory entries without inode, inodes \
 without entry (--repair names them in the root directory), wrong counts, unreadable records, leftovers of interrupted operations; \
-with --data also bytes that do not match their checksum. OSTs of a cluster target_id directories are not named with --ost are not \
+with --data also bytes that do not match their checksum. OSTs of a cluster whose directories are not named with --ost are not \
 checked; the number of objects that must be on them is printed.
 
 --salvage is for metadata that does not open, or has problems that --repair leaves: it keeps the readable part of log and index, rebuilds \

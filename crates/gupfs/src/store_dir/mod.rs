@@ -139,7 +139,7 @@ fn parse_ost_name(name: &str) -> Option<OstId> {
 }
 
 fn path_error(op: &str, path: &Path, error: &std::io::Error) -> CliError {
-    let failed = CliError::new(format!("path_error {op} '{}'", path.display())).because(error);
+    let failed = CliError::new(format!("cannot {op} '{}'", path.display())).because(error);
     match error
         .raw_os_error()
         .map(rustix::io::Errno::from_raw_os_error)

@@ -8,7 +8,7 @@ mod page;
 mod trace;
 
 use cluster::Cluster;
-use page::{Step, pages, project, references, traced_steps};
+use page::{Step, first_occurrences, pages, project, references, traced_steps};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -55,17 +55,33 @@ fn every_walk_is_traced() {
 /// The functions of the page ran, in its order. What other pages tell in detail, this one may leave out.
 fn compare(page: &str, taken: &[Step]) {
     let steps = steps_of(page);
+    let taken = of_one_request(&steps, taken);
     let taken: Vec<Step> = taken
-        .iter()
+        .into_iter()
         .filter(|step| steps.contains(step))
-        .cloned()
         .collect();
     compare_with(page, &steps, &taken);
 }
 
 /// The same, and the page names every traced function that ran.
 fn compare_whole(page: &str, taken: &[Step]) {
-    compare_with(page, &steps_of(page), taken);
+    let steps = steps_of(page);
+    compare_with(page, &steps, &of_one_request(&steps, taken));
+}
+
+/// Without the requests that the kernel sends first, for example to look up a name again: the steps from the request on that leads to
+/// the page's first step beyond the crate `fuse`. Each step stands where it came first.
+fn of_one_request(steps: &[Step], taken: &[Step]) -> Vec<Step> {
+    let marker = steps
+        .iter()
+        .find(|step| !step.file.starts_with("crates/fuse/"));
+    let marker = taken
+        .iter()
+        .position(|step| Some(step) == marker)
+        .unwrap_or(0);
+    let is_arrival = |step: &Step| step.function == "handle_device_message";
+    let from = taken[..marker].iter().rposition(is_arrival).unwrap_or(0);
+    first_occurrences(taken[from..].iter().cloned())
 }
 
 fn steps_of(page: &str) -> Vec<Step> {

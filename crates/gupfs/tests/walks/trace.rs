@@ -1,6 +1,6 @@
 //! The steps that running processes report: trace events with the target "walk", one for each function of a walk that begins.
 
-use crate::page::{Step, first_occurrences};
+use crate::page::Step;
 use gupfs_proto::Timestamp;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -36,7 +36,7 @@ impl Traces {
         self.logs.push(log);
     }
 
-    /// The steps, each where it came first, between the beginning and the return of `call`.
+    /// The steps between the beginning and the return of `call`, in their order.
     pub fn during(&self, call: impl FnOnce()) -> Vec<Step> {
         self.wait_until_quiet();
         let start = now();
@@ -55,7 +55,7 @@ impl Traces {
         }
         // Stable: events of one process in one microsecond stay in their order.
         events.sort_by(|a, b| a.0.cmp(&b.0));
-        first_occurrences(events.into_iter().map(|(_, step)| step))
+        events.into_iter().map(|(_, step)| step).collect()
     }
 
     fn wait_until_quiet(&self) {

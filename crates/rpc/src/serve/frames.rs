@@ -184,6 +184,7 @@ fn send(
     id: u64,
     written: EncodedMessage,
 ) -> Result<(), FrameError> {
+    tracing::trace!(target: "walk", file = file!(), "send");
     pack(kind, flags, id, written).map(|packed| framed.send(packed))
 }
 
