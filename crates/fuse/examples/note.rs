@@ -116,6 +116,9 @@ impl FileSystem for Note {
 }
 
 /// Mounts it. No handler here waits, so the spawner is never called.
+///
+/// # Errors
+/// The reason why it cannot be mounted.
 pub fn serve(point: &Path) -> std::result::Result<FuseSession, gupfs_fuse::MountError> {
     let spawner: Spawner = Arc::new(|_| unreachable!("every handler is ready at its first poll"));
     let mut config = MountConfig::new("note", "note");

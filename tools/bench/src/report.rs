@@ -60,7 +60,7 @@ impl Report {
 
 impl Line {
     /// With the figure that it should reach.
-    pub fn to_reach(self, target: &'static str, reached: bool) -> Line {
+    pub fn with_target(self, target: &'static str, reached: bool) -> Line {
         Line {
             target,
             reached,

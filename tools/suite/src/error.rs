@@ -136,6 +136,8 @@ pub fn first_cause<T>(all: impl IntoIterator<Item = SuiteResult<T>>) -> SuiteRes
 
 /// Adds to a system call's error what was done to which file.
 pub trait ErrorContext<T> {
+    /// # Errors
+    /// The error, with `what` and `path`.
     fn doing(self, what: &str, path: &Path) -> SuiteResult<T>;
 }
 

@@ -199,9 +199,7 @@ fn use_tree(text: &str) -> Vec<(Vec<String>, String)> {
             .map(String::from)
             .collect();
         let list = list.trim_end().strip_suffix('}').unwrap_or(list);
-        let branches = split_at_commas(list)
-            .into_iter()
-            .flat_map(|branch| use_tree(branch));
+        let branches = split_at_commas(list).into_iter().flat_map(use_tree);
         return branches
             .map(|(mut segments, mut name)| {
                 if segments == ["self"] {

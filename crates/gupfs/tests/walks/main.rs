@@ -1,5 +1,7 @@
 //! docs/walks against the code: the functions that the pages name exist, and they run in the order of the page.
 
+#![allow(clippy::disallowed_methods)] // real processes run in real time
+
 #[path = "../running/mod.rs"]
 mod running;
 

@@ -210,7 +210,7 @@ fn a_replayed_change_is_checked_like_a_new_one() {
             forged_record.change.seq.0 += 1_000;
             forged_record
         };
-        let forged_records = forged_records(ino, capability, &forged_record);
+        let forged_records = forged_records(ino, capability, forged_record);
         let mut returns = Vec::new();
         for (mut forger, forged_record) in forgers.into_iter().zip(forged_records) {
             forger.mds = instance.mds.clone();

@@ -18,7 +18,7 @@ pub enum Fault {
     /// The disk has this many free bytes left.
     Full { disk: usize, free_bytes: u64 },
     /// No fault: the process ends between two actions.
-    NoFault,
+    None,
 }
 
 /// Index of the metadata server's disk; the other disks belong to targets.
@@ -51,7 +51,7 @@ impl Fault {
                 disk,
                 free_bytes: random.below(1 << 20),
             },
-            _ => Fault::NoFault,
+            _ => Fault::None,
         }
     }
 
@@ -67,7 +67,7 @@ impl Fault {
                 };
                 fake_disk.set_capacity(used + free_bytes);
             }
-            Fault::NoFault => {}
+            Fault::None => {}
         }
     }
 }

@@ -106,7 +106,7 @@ pub fn confirmed_file(seed: u64, verbose: bool) -> SeedRun {
         let mut simulation = ProcessSimulation::set_up(seed, verbose).await;
         let instance = simulation.start().await;
         simulation
-            .run_actions(&instance, Fault::NoFault, CONFIRMATION.into_iter())
+            .run_actions(&instance, Fault::None, CONFIRMATION.into_iter())
             .await;
         let confirmed = instance.mds.status().await.confirm.files_done;
         simulation
@@ -164,12 +164,12 @@ pub fn bytes_behind_end(seed: u64, verbose: bool) -> SeedRun {
         let instance = simulation.start().await;
         let actions = BEHIND_THE_END.into_iter();
         simulation
-            .run_actions(&instance, Fault::NoFault, actions)
+            .run_actions(&instance, Fault::None, actions)
             .await;
         simulation.end(Some(instance), true).await;
         let instance = simulation.start().await;
         simulation
-            .run_actions(&instance, Fault::NoFault, GROWTH.into_iter())
+            .run_actions(&instance, Fault::None, GROWTH.into_iter())
             .await;
         simulation.end(Some(instance), false).await;
         simulation.finish().await
@@ -212,7 +212,7 @@ pub fn write_cut_short(seed: u64, verbose: bool) -> SeedRun {
         let instance = simulation.start().await;
         let actions = STRIPED.into_iter();
         simulation
-            .run_actions(&instance, Fault::NoFault, actions)
+            .run_actions(&instance, Fault::None, actions)
             .await;
         let fault = Fault::Full {
             disk: (seed % u64::from(TARGETS)) as usize,

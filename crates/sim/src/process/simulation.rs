@@ -76,7 +76,7 @@ impl ProcessSimulation {
         let (fault, random) = (Fault::random(&self.random), self.random.clone());
         let actions = |count| (0..count).map(|_| Action::random(&random));
         let actions_before_fault = self.random.below(ACTIONS_PER_INSTANCE);
-        self.run_actions(&instance, Fault::NoFault, actions(actions_before_fault))
+        self.run_actions(&instance, Fault::None, actions(actions_before_fault))
             .await;
         fault.inject(&self.host).await;
         self.run_actions(&instance, fault, actions(ACTIONS_PER_INSTANCE))

@@ -54,19 +54,19 @@ fn measure_creates(bench: &Bench, report: &mut Report, mount: &Path, dir: &Path)
     report.add(line(bench, "creates", "k/s", rate));
     let ratio = first / last;
     let ratio_line = line(bench, "last creates ÷ first creates", "×", ratio);
-    report.add(ratio_line.to_reach("0.9", ratio >= 0.9));
+    report.add(ratio_line.with_target("0.9", ratio >= 0.9));
     Ok(())
 }
 
 fn measure_lists(bench: &Bench, report: &mut Report, serving: &Serving, dir: &Path) -> Result<()> {
     seconds(|| list(&["-U"], dir))?;
     let warm = seconds(|| list(&["-U"], dir))?;
-    report.add(line(bench, "ls -U warm", "s", warm).to_reach("4 s", warm < 4.0));
+    report.add(line(bench, "ls -U warm", "s", warm).with_target("4 s", warm < 4.0));
     let recursive = seconds(|| list(&["-lR"], &serving.mount))?;
     report.add(line(bench, "ls -lR", "s", recursive));
     let memory = serving.resident_mib()?;
     let memory_line = line(bench, "process memory after ls -lR", "MiB", memory);
-    report.add(memory_line.to_reach("400 MiB", memory < 400.0));
+    report.add(memory_line.with_target("400 MiB", memory < 400.0));
     Ok(())
 }
 
@@ -77,9 +77,9 @@ fn measure_restart(
     dir: &Path,
 ) -> Result<()> {
     let start = serving.ready_after.as_secs_f64();
-    report.add(line(bench, "start after kill -9", "s", start).to_reach("3 s", start < 3.0));
+    report.add(line(bench, "start after kill -9", "s", start).with_target("3 s", start < 3.0));
     let cold = seconds(|| list(&["-U"], dir))?;
-    report.add(line(bench, "ls -U cold", "s", cold).to_reach("6 s", cold < 6.0));
+    report.add(line(bench, "ls -U cold", "s", cold).with_target("6 s", cold < 6.0));
     Ok(())
 }
 
@@ -93,7 +93,7 @@ fn measure_removal(bench: &Bench, report: &mut Report, dir: &Path) -> Result<()>
     let rate = bench.many as f64 / 1e3 / removal;
     report.add(line(bench, "rm of all, one process", "k/s", rate));
     let empty = seconds(|| list(&["-U"], dir))?;
-    report.add(line(bench, "ls after rm of all", "s", empty).to_reach("0.1 s", empty < 0.1));
+    report.add(line(bench, "ls after rm of all", "s", empty).with_target("0.1 s", empty < 0.1));
     Ok(())
 }
 

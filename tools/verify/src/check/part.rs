@@ -15,6 +15,8 @@ pub enum PartError {
 
 /// Anything that can be judged alone.
 pub trait HistoryPart {
+    /// # Errors
+    /// `Found` with the records that no order explains; `Undecided` if the search exceeded the bound.
     fn judge(&self, bound: Bound) -> Result<(), PartError>;
 }
 
