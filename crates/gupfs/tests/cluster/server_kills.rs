@@ -79,11 +79,11 @@ fn other_clients_wait_for_a_dead_mount_no_longer_than_its_term() {
     let mut writer = fs::File::create(a.join("f")).unwrap();
     std::io::Write::write_all(&mut writer, &vec![3; 200_000]).unwrap();
     cluster.mounts[0].daemon.kill();
-    // Its session ends after its term; then the file has the size of its objects.
+    // Its session ends after its term, 22 s; then the file has the size of its objects. (A call that waits longer fails at its deadline.)
     let begun = std::time::Instant::now();
     assert!(fs::read(b.join("f")).unwrap() == vec![3; 200_000]);
     assert!(
-        begun.elapsed() < Duration::from_secs(40),
+        begun.elapsed() < Duration::from_secs(60),
         "{:?}",
         begun.elapsed()
     );
