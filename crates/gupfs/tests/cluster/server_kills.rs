@@ -1,7 +1,7 @@
 //! Any daemon may die and restart: clients wait and resend, and nothing is lost or executed twice.
 
 use crate::load;
-use crate::running::can_mount;
+use crate::running::{TIMEOUT, can_mount};
 use crate::test_cluster::TestCluster;
 use std::fs;
 use std::time::Duration;
@@ -51,11 +51,16 @@ fn a_call_waits_for_an_unreachable_server_and_the_status_shows_it() {
     cluster.osses[0].kill();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| fs::read(mount.join("f")));
-        std::thread::sleep(Duration::from_millis(1_500));
-        let output = crate::running::gupfs([std::path::Path::new("status"), &mount]);
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(printed.contains("NOT CONNECTED"), "{printed}");
-        assert!(printed.contains("read waits for ost"), "{printed}");
+        let begun = std::time::Instant::now();
+        loop {
+            let output = crate::running::gupfs([std::path::Path::new("status"), &mount]);
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            if printed.contains("NOT CONNECTED") && printed.contains("read waits for ost") {
+                break;
+            }
+            assert!(begun.elapsed() < TIMEOUT, "{printed}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
         cluster.osses[0].start_again();
         assert!(reading.join().unwrap().unwrap() == vec![9; 100_000]);
     });
