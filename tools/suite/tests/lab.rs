@@ -91,13 +91,14 @@ fn two_labs_at_once_have_links_as_slow_as_wanted_and_leave_nothing() {
     }
     assert_ne!(name(&slow), name(&faster));
     assert!(faster.err.contains("c2 10.99.0.3"), "{}", faster.err);
-    for (out, carries) in [("slow", 8.0), ("faster", 24.0)] {
+    // A link is never faster than wanted; a slow host may not fill it. The second carries more than the first could.
+    for (out, least, carries) in [("slow", 0.8, 8.0), ("faster", 8.2, 24.0)] {
         let report = std::fs::read(dir.path().join(out)).unwrap();
         let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
         for figure in report["figures"].as_array().unwrap() {
             let rate = figure["value"].as_f64().unwrap() * 1.048576;
             assert!(
-                (0.7 * carries..1.02 * carries).contains(&rate),
+                (least..1.02 * carries).contains(&rate),
                 "{carries}: {figure}"
             );
         }

@@ -139,7 +139,7 @@ fn halt(procs: &mut Procs) -> SuiteResult<()> {
     let begun = Instant::now();
     let rank = procs.rank();
     let busy = |worker: usize, halt: &StopFlag| {
-        // Far longer than anybody would wait for this test.
+        // Far longer than the bounds below.
         while begun.elapsed() < Duration::from_secs(300) {
             if rank == 1 && worker == 1 && begun.elapsed() > Duration::from_millis(300) {
                 return Err(SuiteError::failed(format!(
@@ -154,7 +154,7 @@ fn halt(procs: &mut Procs) -> SuiteResult<()> {
     let apart = threads::run_untimed(procs, |halt| busy(1, halt));
     let text = apart.expect_err("somebody met trouble").to_string();
     assert_eq!(text, "process 1: worker 1 is out of paper");
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(30));
     let error = threads::run_step(
         procs,
         &[0, 1, 2],
@@ -162,7 +162,7 @@ fn halt(procs: &mut Procs) -> SuiteResult<()> {
         |worker, (), halt| busy(worker, halt),
     )
     .map(drop);
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < Duration::from_secs(60));
     error
 }
 
@@ -212,7 +212,7 @@ fn check(way: &str, command: impl Fn() -> Command) {
         said.contains("process 1: worker 1 is out of paper"),
         "{way}: {said}"
     );
-    assert!(begun.elapsed() < Duration::from_secs(60), "{way}: {said}");
+    assert!(begun.elapsed() < Duration::from_secs(120), "{way}: {said}");
 
     let died = ran(&mut command(), "die");
     let said = String::from_utf8_lossy(&died.stderr);

@@ -63,8 +63,9 @@ fn where_nothing_breaks_nothing_is_lost() {
         assert!(done.err.contains("repaired"));
         let report = report.unwrap();
         let [fault, repair] = [0, 1].map(|act| report["acts"][act]["began"].as_f64().unwrap());
+        // Not before a quarter and a half of the time; a slow host may begin them later.
         assert!(
-            (0.25..0.5).contains(&fault) && (0.5..1.0).contains(&repair),
+            fault >= 0.25 && repair >= 0.5 && fault < repair,
             "{fault} {repair}"
         );
         assert!(report["checked"].as_u64().unwrap() > 0);
@@ -232,7 +233,7 @@ fn a_call_that_never_comes_back_is_named_and_not_waited_for() {
         let begun = Instant::now();
         // Until nobody has its output open any more.
         let done = Program::of(SUITE, &words).on("-d", &mount.0).run();
-        within(30, begun);
+        within(120, begun);
         done.failed_with(3);
         for worker in ["worker 0: ", "worker 1: "] {
             let line = done.err.lines().find(|line| line.contains(worker));
@@ -380,11 +381,13 @@ fn a_standstill_is_as_long_as_the_file_system_is_frozen() {
         (&still["name"], &still["better"]),
         (&"Standstill".into(), &"less".into())
     );
+    // A slow host may make it longer, and begin it later, but not without the command.
+    assert!(still["value"].as_f64().unwrap() >= 0.6, "{}", done.out);
+    let seconds = |part: &Value, name: &str| part[name].as_f64().unwrap();
+    let (standstill, fault) = (&report["standstill"], &report["acts"][0]);
     assert!(
-        (0.6..1.5).contains(&still["value"].as_f64().unwrap()),
-        "{}",
-        done.out
+        seconds(standstill, "from") < seconds(fault, "ended")
+            && seconds(standstill, "to") > seconds(fault, "began"),
+        "{report}"
     );
-    let from = report["standstill"]["from"].as_f64().unwrap();
-    assert!((0.4..0.7).contains(&from), "{from}");
 }

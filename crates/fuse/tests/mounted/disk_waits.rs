@@ -5,7 +5,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
 
 use gupfs_fuse::{
     AttrReply, Call, EntryReply, Errno, FileSystem, OpenReply, ReplyData, ReplyDeadlines, Result,
@@ -14,7 +13,7 @@ use gupfs_fuse::{
 use gupfs_uring::acquire_blocking_permit;
 
 use crate::one_file;
-use crate::test_mount::{TestMount, config};
+use crate::test_mount::{SOON, TestMount, config};
 
 /// Each READ reports whether it may block, and if so blocks until the test releases it.
 struct BlockingFs {
@@ -67,10 +66,7 @@ fn may_wait_results(deadlines: Option<ReplyDeadlines>) -> Option<[bool; 2]> {
             let read = File::open(path).unwrap().read_at(&mut [0; 9], 0);
             assert!(read.is_err());
         });
-        (
-            receive.recv_timeout(Duration::from_secs(10)).unwrap(),
-            thread,
-        )
+        (receive.recv_timeout(SOON).unwrap(), thread)
     };
     let (first, one) = read();
     let (second, other) = read();

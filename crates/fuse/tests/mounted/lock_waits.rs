@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::fs::FlockOperation;
 
 use crate::faulty_fs::FaultyFs;
-use crate::test_mount::{TestMount, config, memory, until};
+use crate::test_mount::{SOON, TestMount, config, memory, until};
 
 fn signal(child: &Child, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_child(child);
@@ -59,7 +59,7 @@ fn a_program_that_waits_for_a_lock_can_be_killed() {
         let start = Instant::now();
         signal(&child, which);
         assert_eq!(child.wait().unwrap().signal(), Some(which.as_raw()));
-        assert!(start.elapsed() < Duration::from_secs(2));
+        assert!(start.elapsed() < SOON);
         until("nothing waits", || mount.session.counts().waiting == 0);
     }
     // The killed programs have not taken the lock.

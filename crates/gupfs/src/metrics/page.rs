@@ -172,7 +172,7 @@ mod tests {
         // The server closes the others after the timeout.
         for mut stream in idle {
             let mut rest = Vec::new();
-            let ended = tokio::time::timeout(REQUEST_TIMEOUT * 3, stream.read_to_end(&mut rest));
+            let ended = tokio::time::timeout(REQUEST_TIMEOUT * 10, stream.read_to_end(&mut rest));
             let _ = ended.await.expect("the server closes an idle connection");
         }
         serving.stop();

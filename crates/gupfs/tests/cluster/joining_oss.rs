@@ -1,6 +1,6 @@
 //! `gupfs up --listen`: other hosts mount the store, and object servers join it.
 
-use crate::running::{can_mount, gupfs, wait_until_unmounted};
+use crate::running::{TIMEOUT, can_mount, gupfs, wait_until_unmounted};
 use crate::test_cluster::{Daemon, text, word_after};
 use std::fs;
 
@@ -49,10 +49,7 @@ fn an_object_server_joins_a_store_of_gupfs_up_and_another_mount_sees_all_files()
     let begun = std::time::Instant::now();
     let mut made = 0_u8;
     while !used() {
-        assert!(
-            begun.elapsed().as_secs() < 30,
-            "no object came to the new OSTs"
-        );
+        assert!(begun.elapsed() < TIMEOUT, "no object came to the new OSTs");
         fs::write(at("one").join(format!("file{made}")), vec![made; 100_000]).unwrap();
         made += 1;
         std::thread::sleep(std::time::Duration::from_millis(50));

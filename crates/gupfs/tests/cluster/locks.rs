@@ -1,6 +1,6 @@
 //! Locks of real programs on two mounts behave as on one host.
 
-use crate::running::can_mount;
+use crate::running::{TIMEOUT, can_mount};
 use crate::test_cluster::{TestCluster, text};
 use gupfs_conform::{Exception, Filter, run};
 use rustix::process::{Pid, Signal, kill_process};
@@ -203,7 +203,8 @@ fn locks_of_a_dead_mount_are_released_after_its_term() {
     assert_eq!(hear(&mut waiting), "has it");
     let waited = begun.elapsed();
     assert!(waited > Duration::from_secs(10), "{waited:?}");
-    assert!(waited < Duration::from_secs(40), "{waited:?}");
+    // Other tests check the term by the simulated clock; here the lock may only not stay held.
+    assert!(waited < TIMEOUT, "{waited:?}");
     for child in [&mut holder, &mut waiting] {
         child.kill().unwrap();
         child.wait().unwrap();

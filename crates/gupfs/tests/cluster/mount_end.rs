@@ -73,13 +73,8 @@ fn a_copy_in_another_mount_namespace_does_not_prevent_the_end_of_a_mount() {
     );
     container.has_left();
     assert!(container.has_mount(&mounts[0]));
-    let begun = Instant::now();
+    // It waits for the copy for 10 s; `stop` fails if it waits until the container ends.
     assert_eq!(cluster.mounts[0].daemon.stop(), 0);
-    assert!(
-        begun.elapsed() < Duration::from_secs(40),
-        "{:?}",
-        begun.elapsed()
-    );
     // A further signal does not wait for the copy at all.
     cluster.mounts[1].daemon.signal(Signal::TERM);
     std::thread::sleep(Duration::from_millis(500));
@@ -111,10 +106,7 @@ fn the_start_of_a_mount_keeps_no_copies_of_other_mounts() {
     trial.has_left();
     let begun = Instant::now();
     while trial.has_mount(&mount) {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "it keeps its copy"
-        );
+        assert!(begun.elapsed() < TIMEOUT, "it keeps its copy");
         assert!(
             trial.0.try_wait().unwrap().is_none(),
             "it kept its copy to the end"
@@ -128,6 +120,9 @@ fn the_start_of_a_mount_keeps_no_copies_of_other_mounts() {
     assert!(fs::read_dir(&mount).is_ok(), "ours is still there");
     cluster.stop();
 }
+
+/// A mount that cannot connect ends after 60 s by itself. It is told to end at most 1.5 s after its start.
+const BEFORE_CONNECT_TIMEOUT: Duration = Duration::from_secs(55);
 
 /// Starts `gupfs mount`, sends SIGTERM after a delay, and returns how long it took to end.
 fn ends_after(cluster: &TestCluster, point: &Path, delay: Duration) -> Duration {
@@ -143,7 +138,7 @@ fn ends_after(cluster: &TestCluster, point: &Path, delay: Duration) -> Duration 
     mount.signal(Signal::TERM);
     while mount.0.try_wait().unwrap().is_none() {
         assert!(
-            begun.elapsed() < TIMEOUT,
+            begun.elapsed() < BEFORE_CONNECT_TIMEOUT,
             "told after {delay:?}, it does not end"
         );
         std::thread::sleep(Duration::from_millis(10));

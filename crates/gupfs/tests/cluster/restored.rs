@@ -1,6 +1,6 @@
 //! A store that was restored from a copy is refused, however often its daemon is started; and the promises of `--accept-loss`.
 
-use crate::running::{can_mount, gupfs};
+use crate::running::{TIMEOUT, can_mount, gupfs};
 use crate::test_cluster::{Daemon, TestCluster, text};
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -186,7 +186,7 @@ fn an_older_copy_of_an_ost_is_refused_however_often_it_is_started() {
     cluster.osses[0].start_again();
     let begun = Instant::now();
     while reads(&point, "a", b'N') != Some(true) {
-        assert!(begun.elapsed() < Duration::from_secs(60));
+        assert!(begun.elapsed() < TIMEOUT);
     }
     cluster.stop();
 }

@@ -1,6 +1,6 @@
 //! A cluster of daemons that a test starts, kills and restarts; they end with the test.
 
-use crate::running::{TIMEOUT, command, gupfs, wait_until_unmounted};
+use crate::running::{STOP_TIMEOUT, TIMEOUT, command, gupfs, wait_until_unmounted};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -84,7 +84,7 @@ impl Daemon {
                 return status.code().unwrap_or(-1);
             }
             assert!(
-                begun.elapsed() < TIMEOUT,
+                begun.elapsed() < STOP_TIMEOUT,
                 "it does not end: {:?}",
                 self.args
             );

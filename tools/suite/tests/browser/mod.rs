@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// No page takes so long. A browser that hangs is ended, and who waits for it is told.
-const TOO_LONG: Duration = Duration::from_secs(120);
+const TOO_LONG: Duration = Duration::from_secs(300);
 
 pub struct Browser {
     child: Child,
