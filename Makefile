@@ -35,12 +35,12 @@ help:
 
 demo:
 	@scripts/need.sh demo
-	@$(CARGO) build --release --quiet -p gupfs
+	@$(CARGO) build --release --quiet -p gupfs --no-default-features
 	@scripts/demo.sh "$(TARGET)/release/gupfs"
 
 demo-cluster:
 	@scripts/need.sh demo-cluster
-	@$(CARGO) build --release --quiet -p gupfs
+	@$(CARGO) build --release --quiet -p gupfs --no-default-features
 	@scripts/demo-cluster.sh "$(TARGET)/release/gupfs"
 
 build:

@@ -48,9 +48,15 @@ pub enum Command {
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
     Doctor(commands::doctor::Doctor),
+    #[cfg(feature = "tools")]
     #[command(subcommand)]
     Bench(commands::bench::Bench),
+    #[cfg(feature = "tools")]
     Verify(commands::verify::Verify),
+    #[cfg(not(feature = "tools"))]
+    Bench(commands::without_tools::WithoutTools),
+    #[cfg(not(feature = "tools"))]
+    Verify(commands::without_tools::WithoutTools),
     Completions(commands::completions::Completions),
     Man(commands::man::Man),
     Version(commands::version::Version),
@@ -101,7 +107,10 @@ impl Command {
             Command::Config(config) => config.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => bench.run(),
+            #[cfg(feature = "tools")]
             Command::Verify(verify) => commands::verify::run(verify),
+            #[cfg(not(feature = "tools"))]
+            Command::Verify(verify) => verify.run(),
             Command::Completions(completions) => completions.run(Cli::command()),
             Command::Man(man) => man.run(Cli::command()),
             Command::Version(version) => version.run(),

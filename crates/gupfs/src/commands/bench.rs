@@ -33,7 +33,7 @@ impl Bench {
     }
 }
 
-/// The suite prints its errors own_executable.
+/// The suite prints its errors itself.
 fn run_suite(suite: bench_cli::Bench) -> CliResult<Exit> {
     Ok(match suite.run(own_executable::command_line("bench")?) {
         0 => Exit::Fine,

@@ -4,6 +4,7 @@
 //! Never  shares state between commands.
 //! Enter  at a command's `run`; `cli` has the list of all.
 
+#[cfg(feature = "tools")]
 pub mod bench;
 pub mod check;
 pub mod completions;
@@ -18,12 +19,16 @@ pub mod mount;
 mod options;
 pub mod oss;
 pub mod ost;
+#[cfg(feature = "tools")]
 mod own_executable;
 pub mod status;
 pub mod stop;
 pub mod sync;
 pub mod tls;
 pub mod up;
+#[cfg(feature = "tools")]
 pub mod verify;
 pub mod version;
 pub mod watchdog;
+#[cfg(not(feature = "tools"))]
+pub mod without_tools;
