@@ -113,7 +113,10 @@ fn a_dead_mount_is_removed_at_the_next_start() {
     let mut child = running;
     child.child.kill().unwrap();
     child.child.wait().unwrap();
-    assert!(is_mounted(&test_store.mnt()), "somebody else took it away");
+    assert!(
+        is_mounted(&test_store.mnt()),
+        "the mount is gone before the test unmounted it"
+    );
     // While the kernel removes a ring, calls may fail with either of the other two.
     let begun = Instant::now();
     loop {

@@ -77,7 +77,7 @@ impl Need {
 /// Records that the test of this thread, or a part of it, does not run; the test returns afterwards.
 ///
 /// # Panics
-/// If the record cannot be written: a skip that nobody counts would pass for a test.
+/// If the record cannot be written: a skip that is not counted would look like a passed test.
 #[track_caller]
 pub fn skip(missing: Need, why: impl Display) {
     let why = why.to_string().replace(['\n', '\t'], " ");

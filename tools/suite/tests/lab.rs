@@ -247,7 +247,7 @@ fn others_than_root_are_refused() {
     if !is_root() {
         return;
     }
-    // Where somebody else may start it.
+    // A directory in which other users may start it.
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let program = dir.path().join("suite");
     std::fs::copy(SUITE, &program).unwrap();

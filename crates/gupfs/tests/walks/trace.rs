@@ -1,6 +1,7 @@
 //! The steps that running processes report: trace events with the target "walk", one for each function of a walk that begins.
 
 use crate::page::Step;
+use crate::running::TIMEOUT;
 use gupfs_proto::Timestamp;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -65,8 +66,10 @@ impl Traces {
                 .map(|log| std::fs::metadata(log).unwrap().len())
                 .collect()
         };
-        let (mut before, mut since) = (sizes(), Instant::now());
+        let begun = Instant::now();
+        let (mut before, mut since) = (sizes(), begun);
         while since.elapsed() < QUIET {
+            assert!(begun.elapsed() < TIMEOUT, "the logs grow without a pause");
             std::thread::sleep(Duration::from_millis(20));
             let now = sizes();
             if now != before {
