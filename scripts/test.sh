@@ -82,7 +82,8 @@ report_skips() {
     local count need lacking=0
     count=$(cut -f 2,3 "$skipped" | sort -u | wc -l)
     echo
-    if [ "$count" = 0 ]; then echo "All tests were run."; return; fi
+    if [ "$status" != 0 ]; then echo "The run failed; tests after the first failure were not run."; fi
+    if [ "$count" = 0 ]; then [ "$status" != 0 ] || echo "All tests were run."; return; fi
     echo "$count tests not run:"
     cut -f 1,4 "$skipped" | sort -u | while IFS=$'\t' read -r need why; do
         echo "   $need: $why"
@@ -99,14 +100,14 @@ report_skips() {
 
 scripts/leftovers.sh list > "$work/before"
 make=${MAKE:-make}
-cargo=${CARGO:-cargo}
+read -ra cargo <<< "${CARGO:-cargo}"
 status=0
 first=$work/skipped.first
 second=$work/skipped.second
 : > "$first"
 part lint "$make" --no-print-directory lint || status=$?
 if [ "$status" = 0 ]; then
-    GUPFS_SKIPPED=$first part tests "$cargo" test --workspace || status=$?
+    GUPFS_SKIPPED=$first part tests "${cargo[@]}" test --workspace || status=$?
 fi
 if [ "$status" = 0 ]; then
     : > "$second"

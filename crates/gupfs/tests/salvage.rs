@@ -113,7 +113,10 @@ impl Store {
         let output = gupfs_in_time(&args);
         let printed = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!printed.contains("panicked"), "{printed}");
-        assert!(printed.len() < 16 << 10, "the report is too long to read: {printed}");
+        assert!(
+            printed.len() < 16 << 10,
+            "the report is too long to read: {printed}"
+        );
         let json = serde_json::from_slice(&output.stdout).unwrap_or_default();
         (output.status.code().unwrap_or(-1), json, printed)
     }

@@ -54,9 +54,12 @@ fn what_comes_in_goes_out_at_the_rate_asked_for() {
         ));
         let (influx, outflux) = (value(&report, "Influx"), value(&report, "Outflux"));
         // The rate is never exceeded; a slow host may not reach it.
-        assert!((0.4..8.2).contains(&influx), "{flags}: {influx}");
+        assert!((0.8..8.2).contains(&influx), "{flags}: {influx}");
         // Readers are at most five files of each writer behind: 1.5 MB in 1.5 s. Their writers wait for readers that read nothing.
-        assert!((0.4..9.5).contains(&outflux), "{flags}: {influx} {outflux}");
+        assert!(
+            influx - outflux < 1.5 && outflux < 9.5,
+            "{flags}: {influx} {outflux}"
+        );
     }
 }
 

@@ -73,73 +73,83 @@ impl<F: FileSystem> Worker<F> {
     }
 
     /// The method of the file system for `operation`, called with its arguments and not yet polled.
-    fn work_of(&self, operation: Operation, mut call: Call, memory: &mut RequestMemory) -> Work {
-        let (fs, context) = (self.fs.clone(), &*self.call_context);
+    fn work_of(
+        self: &Arc<Self>,
+        operation: Operation,
+        mut call: Call,
+        memory: &mut RequestMemory,
+    ) -> Work {
+        // Not the file system's count of references, which all workers share.
+        let (worker, context) = (self.clone(), &*self.call_context);
         match operation {
-            Operation::Lookup(op) => handler!(fs.lookup(call, op)),
-            Operation::Getattr(op) => handler!(fs.getattr(call, op)),
-            Operation::Setattr(op) => handler!(fs.setattr(call, op)),
-            Operation::Readlink => handler!(fs.readlink(call, ())),
-            Operation::Symlink(op) => handler!(fs.symlink(call, op)),
-            Operation::Mknod(op) => handler!(fs.mknod(call, op)),
-            Operation::Mkdir(op) => handler!(fs.mkdir(call, op)),
-            Operation::Unlink(op) => handler!(fs.unlink(call, op)),
-            Operation::Rmdir(op) => handler!(fs.rmdir(call, op)),
-            Operation::Rename(op) => handler!(fs.rename(call, op)),
-            Operation::Link(op) => handler!(fs.link(call, op)),
-            Operation::Open(op) => handler!(fs.open(call, op)),
-            Operation::Create(op) => handler!(fs.create(call, op)),
-            Operation::Tmpfile(op) => handler!(fs.tmpfile(call, op)),
-            Operation::Read(op) => handler!(fs.read(call, op)),
+            Operation::Lookup(op) => handler!(worker.fs.lookup(call, op)),
+            Operation::Getattr(op) => handler!(worker.fs.getattr(call, op)),
+            Operation::Setattr(op) => handler!(worker.fs.setattr(call, op)),
+            Operation::Readlink => handler!(worker.fs.readlink(call, ())),
+            Operation::Symlink(op) => handler!(worker.fs.symlink(call, op)),
+            Operation::Mknod(op) => handler!(worker.fs.mknod(call, op)),
+            Operation::Mkdir(op) => handler!(worker.fs.mkdir(call, op)),
+            Operation::Unlink(op) => handler!(worker.fs.unlink(call, op)),
+            Operation::Rmdir(op) => handler!(worker.fs.rmdir(call, op)),
+            Operation::Rename(op) => handler!(worker.fs.rename(call, op)),
+            Operation::Link(op) => handler!(worker.fs.link(call, op)),
+            Operation::Open(op) => handler!(worker.fs.open(call, op)),
+            Operation::Create(op) => handler!(worker.fs.create(call, op)),
+            Operation::Tmpfile(op) => handler!(worker.fs.tmpfile(call, op)),
+            Operation::Read(op) => handler!(worker.fs.read(call, op)),
             Operation::Write(head) => {
                 let data = memory.take_payload(head.size, context);
                 let op = head.with(data);
-                handler!(fs.write(call, op), Number32)
+                handler!(worker.fs.write(call, op), Number32)
             }
-            Operation::Flush(op) => handler!(fs.flush(call, op)),
-            Operation::Release(op) => handler!(fs.release(call, op)),
-            Operation::Fsync(op) => handler!(fs.fsync(call, op)),
-            Operation::Opendir(op) => handler!(fs.opendir(call, op)),
-            Operation::Readdir(op) => handler!(fs.readdir(call, op)),
-            Operation::Readdirplus(op) => handler!(fs.readdirplus(call, op)),
-            Operation::Releasedir(op) => handler!(fs.releasedir(call, op)),
-            Operation::Fsyncdir(op) => handler!(fs.fsyncdir(call, op)),
-            Operation::Statfs => handler!(fs.statfs(call, ())),
-            Operation::Syncfs => handler!(fs.syncfs(call, ())),
-            Operation::Setxattr(op) => handler!(fs.setxattr(call, op)),
-            Operation::Getxattr(op) => handler!(fs.getxattr(call, op)),
-            Operation::Listxattr(op) => handler!(fs.listxattr(call, op)),
-            Operation::Removexattr(op) => handler!(fs.removexattr(call, op)),
-            Operation::Getlk(op) => handler!(fs.getlk(call, op)),
-            Operation::Setlk(op) => handler!(fs.setlk(call, op)),
+            Operation::Flush(op) => handler!(worker.fs.flush(call, op)),
+            Operation::Release(op) => handler!(worker.fs.release(call, op)),
+            Operation::Fsync(op) => handler!(worker.fs.fsync(call, op)),
+            Operation::Opendir(op) => handler!(worker.fs.opendir(call, op)),
+            Operation::Readdir(op) => handler!(worker.fs.readdir(call, op)),
+            Operation::Readdirplus(op) => handler!(worker.fs.readdirplus(call, op)),
+            Operation::Releasedir(op) => handler!(worker.fs.releasedir(call, op)),
+            Operation::Fsyncdir(op) => handler!(worker.fs.fsyncdir(call, op)),
+            Operation::Statfs => handler!(worker.fs.statfs(call, ())),
+            Operation::Syncfs => handler!(worker.fs.syncfs(call, ())),
+            Operation::Setxattr(op) => handler!(worker.fs.setxattr(call, op)),
+            Operation::Getxattr(op) => handler!(worker.fs.getxattr(call, op)),
+            Operation::Listxattr(op) => handler!(worker.fs.listxattr(call, op)),
+            Operation::Removexattr(op) => handler!(worker.fs.removexattr(call, op)),
+            Operation::Getlk(op) => handler!(worker.fs.getlk(call, op)),
+            Operation::Setlk(op) => handler!(worker.fs.setlk(call, op)),
             // A request that waits for a lock occupies its ring entry; some entries must stay free for the requests that
             // release such locks.
             Operation::Setlkw(op) if memory.is_crowded() && op.lock.kind != LockKind::Unlock => {
                 Work::Reply(Err(Errno::ENOLCK))
             }
-            Operation::Setlkw(op) => handler!(fs.setlkw(call, op)),
-            Operation::Access(op) => handler!(fs.access(call, op)),
-            Operation::Fallocate(op) => handler!(fs.fallocate(call, op)),
-            Operation::Lseek(op) => handler!(fs.lseek(call, op), Number64),
+            Operation::Setlkw(op) => handler!(worker.fs.setlkw(call, op)),
+            Operation::Access(op) => handler!(worker.fs.access(call, op)),
+            Operation::Fallocate(op) => handler!(worker.fs.fallocate(call, op)),
+            Operation::Lseek(op) => handler!(worker.fs.lseek(call, op), Number64),
             Operation::CopyFileRange(op) => Work::Handler(Box::pin(async move {
-                let copied = fs.copy_file_range(call, op).await;
+                let copied = worker.fs.copy_file_range(call, op).await;
                 // The copied length is at most the requested length, which has 32 bits.
                 let copied = copied.map(|copied| copied.min(u64::from(u32::MAX)) as u32);
                 copied.map(Number32).into_reply()
             })),
-            Operation::CopyFileRange64(op) => handler!(fs.copy_file_range(call, op), Number64),
-            Operation::Bmap(op) => handler!(fs.bmap(call, op), Number64),
-            Operation::Ioctl(op) => handler!(fs.ioctl(call, op)),
-            Operation::Poll(op) => handler!(fs.poll(call, op), Number32),
-            Operation::Statx(op) => handler!(fs.statx(call, op)),
-            Operation::Forget(batch) => Work::Task(Box::pin(async move { fs.forget(batch).await })),
+            Operation::CopyFileRange64(op) => {
+                handler!(worker.fs.copy_file_range(call, op), Number64)
+            }
+            Operation::Bmap(op) => handler!(worker.fs.bmap(call, op), Number64),
+            Operation::Ioctl(op) => handler!(worker.fs.ioctl(call, op)),
+            Operation::Poll(op) => handler!(worker.fs.poll(call, op), Number32),
+            Operation::Statx(op) => handler!(worker.fs.statx(call, op)),
+            Operation::Forget(batch) => {
+                Work::Task(Box::pin(async move { worker.fs.forget(batch).await }))
+            }
             Operation::Retrieved(head) => {
                 let op = op::Retrieved {
                     offset: head.offset,
                     data: memory.take_payload(head.size, context),
                 };
                 call.unique.0 &= !RETRIEVED;
-                Work::Task(Box::pin(async move { fs.retrieved(call, op).await }))
+                Work::Task(Box::pin(async move { worker.fs.retrieved(call, op).await }))
             }
             Operation::Interrupt(target) => {
                 context.pending.interrupt(target);

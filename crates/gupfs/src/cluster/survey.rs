@@ -31,7 +31,7 @@ pub struct SurveyContext<'a> {
 /// Listens until all known targets of object servers have reported, or a timeout. Returns the reports and the address, bound again.
 ///
 /// # Errors
-/// If cannot read the metadata store, or the address cannot be bound again.
+/// If the metadata store cannot be read, or the address cannot be bound again.
 pub async fn survey(
     listener: BoundListener,
     kv: &Kv,

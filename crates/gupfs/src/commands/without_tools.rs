@@ -6,6 +6,7 @@ use std::ffi::OsString;
 
 /// Not in this build: build gupfs with the feature `tools`
 #[derive(Args)]
+#[command(hide = true)]
 pub struct WithoutTools {
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
     _arguments: Vec<OsString>,

@@ -11,7 +11,7 @@ use gupfs_proto::ClusterId;
 use gupfs_rpc::{ClientConnection, ConnectedPeer, OssConnections, RpcServer};
 use std::sync::{Arc, OnceLock};
 
-/// The parts of a process that replies about it (status, metrics, control requests) are made from.
+/// The parts of a process; replies about it (status, metrics, control requests) are made from them.
 pub struct Parts {
     /// The store's directory or the mount point, for messages.
     pub name: String,

@@ -35,12 +35,17 @@ impl Modules {
     /// Reads the crate whose sources are in `src`.
     pub fn read(src: &Path) -> Modules {
         let mut modules = Modules(BTreeMap::new());
-        let root = ["lib.rs", "main.rs"].map(|name| src.join(name));
-        let root = root
-            .iter()
-            .find(|path| path.exists())
-            .expect("a crate has lib.rs or main.rs");
-        modules.read_module(src, root, src, Vec::new());
+        // A package may have a library and a program, each with modules.
+        for root in ["lib.rs", "main.rs"].map(|name| src.join(name)) {
+            if root.exists() {
+                modules.read_module(src, &root, src, Vec::new());
+            }
+        }
+        assert!(
+            !modules.0.is_empty(),
+            "{}: no lib.rs or main.rs",
+            src.display()
+        );
         modules
     }
 
@@ -62,14 +67,11 @@ impl Modules {
             }
         }
         let file = file.strip_prefix(src).unwrap_or(file).display().to_string();
-        self.0.insert(
-            path,
-            Module {
-                file,
-                text,
-                ..Module::default()
-            },
-        );
+        let module = self.0.entry(path).or_insert(Module {
+            file,
+            ..Module::default()
+        });
+        module.text.push_str(&text);
     }
 
     /// Modules directly below `parent`.

@@ -48,7 +48,7 @@ pub struct RingEntry {
 /// A reply that is written when the last reference is dropped.
 struct PendingReply {
     unique: Unique,
-    /// The message, the first of them beginning with its header.
+    /// The slices of the message; the first begins with its header.
     slices: Vec<Bytes>,
     /// Length of the reply's data that already lies at the start of the payload, because the handler filled it there as scratch
     /// memory.

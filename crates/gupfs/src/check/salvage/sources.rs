@@ -25,7 +25,7 @@ const OWNER_EPOCHS_SKIPPED: u64 = 1 << 16;
 /// Records that are read at a time.
 const STEP: usize = 1_024;
 
-/// The result of reader the damaged store.
+/// The result of reading the damaged store.
 pub struct SalvagedIndex {
     /// The new index, with all records that could be read.
     pub index: Index,

@@ -35,7 +35,7 @@ struct Status {
     mount: Option<MountStatus>,
     mds: Option<MdsStatus>,
     osts: Vec<OstStatus>,
-    /// The credentials checks of the object server, if the process accepts connections.
+    /// The checks of capabilities by the object server, if the process accepts connections.
     #[serde(rename = "gate")]
     authorizer: Option<AuthorizerStatus>,
     client: Option<gupfs_client::ClientStatus>,
