@@ -27,7 +27,7 @@ mod stores;
 use clap::Parser;
 use commands::watchdog::WatchdogCommand;
 use exit::Exit;
-use kernel::KernelFactsProcess;
+use kernel::KernelProbesProcess;
 use rustix::process::Resource;
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     raise_open_files();
     let (name, outcome) = if let Some(watchdog) = WatchdogCommand::from_args() {
         (node::WATCHDOG_COMMAND, watchdog.run())
-    } else if let Some(facts) = KernelFactsProcess::from_args() {
+    } else if let Some(facts) = KernelProbesProcess::from_args() {
         (kernel::NAME, facts.run())
     } else {
         let command = cli::Cli::parse().command;

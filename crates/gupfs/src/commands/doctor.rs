@@ -2,7 +2,7 @@
 
 use crate::amount::show_size;
 use crate::exit::{CliResult, Exit};
-use crate::kernel::{self, FactSelection, KernelProbe};
+use crate::kernel::{self, ProbeSelection, KernelProbe};
 use crate::store_dir::OSTS_DEFAULT;
 use crate::stores::DescriptorBudget;
 use clap::Args;
@@ -247,9 +247,9 @@ fn requests() -> Finding {
     requests
 }
 
-/// Tests every fact about the kernel now.
+/// Probes every behaviour of the kernel now.
 fn test_facts() -> Result<Vec<ProbeReport>, String> {
-    let probe = KernelProbe::begin(FactSelection::All, gupfs_fuse::FuseTransport::Auto);
+    let probe = KernelProbe::begin(ProbeSelection::All, gupfs_fuse::FuseTransport::Auto);
     probe.map_err(|error| error.to_string())?.findings()
 }
 
@@ -266,7 +266,7 @@ fn no_facts(why: &str) -> Finding {
     }
 }
 
-/// The number of facts that hold, by rule, and a line for each fact that does not hold.
+/// The number of behaviours that the kernel has, by rule, and a line for each that it lacks.
 fn rules(facts: &[ProbeReport]) -> Vec<Finding> {
     let holds = |fact: &&ProbeReport| fact.outcome == ProbeOutcome::Holds;
     let by_rule = facts.chunk_by(|one, next| one.rule == next.rule);
@@ -278,7 +278,7 @@ fn rules(facts: &[ProbeReport]) -> Vec<Finding> {
         .collect();
     let holding = facts.iter().filter(holds).count();
     let what = format!(
-        "{holding} of {} facts hold: {}",
+        "{holding} of {} behaviours hold: {}",
         facts.len(),
         counts.join(", ")
     );
@@ -293,7 +293,7 @@ fn rules(facts: &[ProbeReport]) -> Vec<Finding> {
     }
     for (why, count) in untried {
         let (what, todo) = (
-            format!("not tested: {count} facts: {why}"),
+            format!("not probed: {count} behaviours: {why}"),
             "run as root on a host with /dev/fuse to test more",
         );
         findings.push(Finding {

@@ -1,12 +1,12 @@
 //! # kernel: probes of the running kernel, and how to mount on it
 //!
-//! Owns   testing the kernel facts (crate `contract`) in a separate process, and the decision that follows from the findings.
-//! Never  waits for a hanging probe past its deadline; refuses a kernel because of a fact that could not be tested.
+//! Owns   probing the kernel's behaviours (crate `contract`) in a separate process, and the decision that follows from the findings.
+//! Never  waits for a hanging probe past its deadline; refuses a kernel because of a behaviour that could not be probed.
 //! Enter  at `KernelProbe::begin`, then `KernelProbe::findings`; `decide` says whether to mount, and how.
 
 mod process;
 
-pub use process::{KernelFactsProcess, NAME};
+pub use process::{KernelProbesProcess, NAME};
 
 use crate::exit::{CliError, CliResult, Exit};
 use gupfs_contract::{CoherenceRule, ProbeOutcome, ProbeReport, RequirementLevel};
@@ -24,15 +24,15 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(1);
 const GRACE_STEPS: u32 = 100;
 
-/// Which facts to test.
+/// Which behaviours to probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FactSelection {
-    /// The facts that decide whether and how to mount.
+pub enum ProbeSelection {
+    /// The behaviours that decide whether and how to mount.
     Deciding,
     All,
 }
 
-/// A running probe: a second process of this program tests facts on its own mounts, so that a mount which hangs does not affect this
+/// A running probe: a second process of this program probes behaviours on its own mounts, so that a mount which hangs does not affect this
 /// process. A drop ends it and removes its mounts.
 pub struct KernelProbe {
     child: Child,
@@ -43,11 +43,11 @@ pub struct KernelProbe {
 impl KernelProbe {
     /// # Errors
     /// If the process cannot be started.
-    pub fn begin(which: FactSelection, transport: FuseTransport) -> std::io::Result<KernelProbe> {
+    pub fn begin(which: ProbeSelection, transport: FuseTransport) -> std::io::Result<KernelProbe> {
         let dir = tempfile::Builder::new().prefix("gupfs-kernel-").tempdir()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(NAME).arg(dir.path());
-        if which == FactSelection::All {
+        if which == ProbeSelection::All {
             command.arg("--all");
         }
         if transport == FuseTransport::Device {
@@ -142,7 +142,7 @@ pub struct KernelVerdict {
 /// Decides how to mount.
 ///
 /// # Errors
-/// If the kernel violates a fact that every mount requires; names the rule.
+/// If the kernel lacks a behaviour that every mount requires; names the rule.
 pub fn decide(findings: &[ProbeReport]) -> CliResult<KernelVerdict> {
     let mut verdict = KernelVerdict { page_cache: true };
     for finding in findings {
@@ -161,9 +161,9 @@ pub fn decide(findings: &[ProbeReport]) -> CliResult<KernelVerdict> {
             }
             (ProbeOutcome::Differs(how), RequirementLevel::ForPageCache) => {
                 tracing::warn!(
-                    fact = finding.behaviour,
+                    behaviour = finding.behaviour,
                     how,
-                    "this kernel violates a fact that the page cache requires: files use direct I/O, which is slower"
+                    "this kernel lacks a behaviour that the page cache requires: files use direct I/O, which is slower"
                 );
                 verdict.page_cache = false;
             }
@@ -172,9 +172,9 @@ pub fn decide(findings: &[ProbeReport]) -> CliResult<KernelVerdict> {
                 RequirementLevel::Required | RequirementLevel::ForPageCache,
             ) => {
                 tracing::warn!(
-                    fact = finding.behaviour,
+                    behaviour = finding.behaviour,
                     why,
-                    "a fact that every mount requires could not be tested on this kernel; assuming that it holds"
+                    "a behaviour that every mount requires could not be probed on this kernel; assuming that the kernel has it"
                 );
             }
             _ => {}
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_that_could_not_be_tested_refuses_no_kernel() {
+    fn a_behaviour_that_could_not_be_probed_refuses_no_kernel() {
         let finding = |outcome| ProbeReport {
             rule: CoherenceRule::Names,
             requirement: RequirementLevel::Required,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_violates_a_required_fact_is_refused_with_the_rules_name() {
+    fn a_kernel_without_a_required_behaviour_is_refused_with_the_rules_name() {
         assert_eq!(decided(None), Ok(true));
         for quirk in [Quirk::PagesSurviveAttributes, Quirk::AttributesNeverExpire] {
             let refusal = decided(Some(quirk)).unwrap_err();

@@ -1,4 +1,4 @@
-//! `gupfs kernel-facts`: tests kernel facts and prints the findings as JSON. Users run `gupfs doctor` instead.
+//! `gupfs kernel-facts`: probes the kernel's behaviours and prints the findings as JSON. Users run `gupfs doctor` instead.
 
 use crate::exit::{CliResult, Exit, OrCliError};
 use clap::Parser;
@@ -13,7 +13,7 @@ pub const NAME: &str = "kernel-facts";
 
 /// Tries what the kernel does with a FUSE server's answers; started by `gupfs up` and `gupfs doctor`
 #[derive(Parser)]
-pub struct KernelFactsProcess {
+pub struct KernelProbesProcess {
     /// Where to mount
     dir: PathBuf,
     /// Also those that change nothing for a mount
@@ -24,12 +24,12 @@ pub struct KernelFactsProcess {
     device: bool,
 }
 
-impl KernelFactsProcess {
+impl KernelProbesProcess {
     /// Some if this process was started as one.
-    pub fn from_args() -> Option<KernelFactsProcess> {
+    pub fn from_args() -> Option<KernelProbesProcess> {
         let mut args = std::env::args_os().skip(1).peekable();
         let is_probe = args.peek().is_some_and(|first| first == NAME);
-        is_probe.then(|| KernelFactsProcess::parse_from(args))
+        is_probe.then(|| KernelProbesProcess::parse_from(args))
     }
 
     pub fn run(self) -> CliResult<Exit> {

@@ -4,7 +4,7 @@ use super::stop_events::StopEvents;
 use super::watchdog::WatchdogProcess;
 use crate::config::{self, Atime, Permissions, Transport};
 use crate::exit::{CliError, CliResult};
-use crate::kernel::{self, FactSelection, KernelProbe, KernelVerdict};
+use crate::kernel::{self, ProbeSelection, KernelProbe, KernelVerdict};
 use gupfs_client::Client;
 use gupfs_fuse::over_io_uring::{self, UringSupport};
 use gupfs_mount::{AtimeFlags, CallDeadlines, Mount};
@@ -188,7 +188,7 @@ pub fn probe_kernel(config: &config::Mount) -> std::io::Result<KernelProbe> {
         Some(Transport::Device) => gupfs_fuse::FuseTransport::Device,
         Some(Transport::IoUring | Transport::Auto) | None => gupfs_fuse::FuseTransport::Auto,
     };
-    KernelProbe::begin(FactSelection::Deciding, transport)
+    KernelProbe::begin(ProbeSelection::Deciding, transport)
 }
 
 /// Waits for the kernel probes and decides how to mount.
