@@ -25,7 +25,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for ClientCallb
     ) -> callback::CallbackReply {
         match self.0.get() {
             Some(client) => client.clone().handle(request).await,
-            // The client has sent no request yet, so it holds no lease and has no open file.
+            // The client has opened no file yet, so it holds no lease.
             None => match request {
                 callback::CallbackRequest::CheckOpen { inodes } => {
                     Ok(callback::CallbackReplyBody::IsOpen(vec![

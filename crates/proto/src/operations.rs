@@ -1,12 +1,14 @@
 //! # operations: one row for each metadata operation
 //!
-//! Owns   the table of metadata operations: name, subject, execution, access rule, reply, origin, session, version. Dispatch,
-//!        routing, statistics, permission checks, replay and version checks read it.
+//! Owns   the table of metadata operations: name, subject, execution, access rule, reply, origin, session, version. The client (slots,
+//!        sessions, callbacks, open capabilities), the permission checks, the place of a stored reply, statistics and the choice of the
+//!        wire's version read it; tests check every reply and batch against it.
 //! Never  executes an operation.
 //! Enter  at `MetaOp::operation`.
 //!
-//! A new operation needs its variant in `meta::MetaOp` and its row here, and in the crate `namespace` its file in `ops/` with the
-//! line in `ops/mod.rs` that calls it.
+//! A new operation needs its variant at the end of `meta::MetaOp` (a message contains the variant's number), its row here, and a new
+//! version of META in `wire`; in the crate `namespace` its file in `ops/` with the line in `ops/mod.rs` that calls it. An operation
+//! of the driver has its arm in `mds/src/request.rs` instead.
 
 use crate::access::{AccessMode, Rights};
 use crate::ids::InodeId;
@@ -16,12 +18,12 @@ use crate::meta::{MetaOp, MetaReplyBody, OpenMode, SetAttr};
 /// The row of an operation, for the values in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OperationRow {
-    pub kind: OperationKind,
-    /// The inode that the operation is about; the directory for operations on names. None for operations on no inode. The
-    /// operation's records, its stored reply among them, are in the virtual shard of this inode (`MetaOp::home`).
+    /// The inode that the operation is about; the directory for operations on names. None for operations on no inode, or on several. The
+    /// stored reply is in the virtual shard of this inode (`MetaOp::home`).
     pub subject: Option<InodeId>,
     pub execution: Execution,
     pub rule: AccessRule,
+    /// Tests check replies against it.
     pub reply: ReplyKind,
     pub origin: OperationOrigin,
     pub session: SessionScope,
@@ -39,7 +41,7 @@ pub enum Execution {
     Change,
     /// The state machine, with changes, but without a slot: the session does not exist yet.
     OpenSession,
-    /// The driver; the state machine never executes it.
+    /// The driver, which does not pass it to the state machine.
     Driver,
 }
 
@@ -89,18 +91,19 @@ pub enum ReplyKind {
 /// The cause of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OperationOrigin {
-    /// A system call of a program.
+    /// A system call of a program, which may have returned already: an access time, or the truncate of a failed write's leftovers, is
+    /// reported later.
     Program,
-    /// The client itself: it reports its state, or maintains its session.
+    /// The client: it reports its own state, or maintains its session.
     Client,
 }
 
-/// The sessions of a client that may send an operation for a call that began in an earlier session.
+/// What a client does with a call that begins while its session is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionScope {
-    /// A new one too: the operation depends on no lease and no open file, and its caller holds no lock of a file.
+    /// It waits for the next session: the operation depends on no lease and no open file, and its caller holds no lock of a file.
     Any,
-    /// Only the session in which the call began.
+    /// The call fails with `Stale`.
     Same,
 }
 
@@ -135,7 +138,6 @@ macro_rules! operations {
                 use SessionScope::*;
                 match self {$(
                     MetaOp::$variant { $(0: $inner,)? $($($field,)*)? .. } => OperationRow {
-                        kind: OperationKind::$variant,
                         subject: $subject,
                         execution: Execution::$execution,
                         rule: $rule,
@@ -193,7 +195,7 @@ operations! {
     SpillInline { ino }      = "spilled",         Some(*ino),                Change,      LeaseHolder(*ino),                   Attr,             Client,   Same,                   6;
     EndWrite { ino }         = "end_write",       Some(*ino),                Change,      LeaseHolder(*ino),                   Attr,             Client,   Same,                   6;
     // The server removes only orphans that are recorded for this session.
-    Forget { inodes }        = "forgotten",       inodes.first().copied(),   Change,      Session,                             Done,             Client,   Same,                   6;
+    Forget                   = "forgotten",       None,                      Change,      Session,                             Done,             Client,   Same,                   6;
 
     OpenSession              = "open_session",    None,                      OpenSession, Session,                             Session,          Client,   Same,                   6;
     CloseSession             = "close_session",   None,                      Change,      Session,                             Done,             Client,   Same,                   6;
@@ -300,7 +302,11 @@ impl MetaOp {
 
     /// The inode in whose virtual shard the stored reply is kept: the same for a retransmission of the request.
     pub fn home(&self) -> InodeId {
-        self.operation().subject.unwrap_or(InodeId::ROOT)
+        let subject = match self {
+            MetaOp::Forget { inodes } => inodes.first().copied(),
+            op => op.operation().subject,
+        };
+        subject.unwrap_or(InodeId::ROOT)
     }
 
     /// Whether the client reports its own state with the request: its leases, its objects, the inodes that it has forgotten.
@@ -338,13 +344,6 @@ impl ReplyKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn all_kinds_are_in_the_order_of_the_table() {
-        for (index, kind) in OperationKind::ALL.iter().enumerate() {
-            assert_eq!(*kind as usize, index);
-        }
-    }
 
     #[test]
     fn only_the_two_ways_to_make_an_unnamed_file_share_a_name() {

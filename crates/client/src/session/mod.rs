@@ -27,14 +27,14 @@ use gupfs_proto::{Caller, FsError, MapEpoch, Seq, SessionId};
 use replay_log::ReplayLog;
 use slots::SlotTable;
 use std::sync::{Arc, Weak};
-use validity::ClientSession;
+use validity::SessionValidity;
 
 /// The session of this client. When the server has ended it, a shared client continues in a new one.
 pub struct MdsSession {
     route: Arc<Route>,
     platform: Platform,
     options: SessionOptions,
-    current: ClientSession,
+    current: SessionValidity,
     replay_log: ReplayLog,
     /// Held while the client reconnects to a restarted metadata server: one reconnect at a time.
     reconnecting: tokio::sync::Mutex<()>,
@@ -68,7 +68,7 @@ impl MdsSession {
         let session = Arc::new_cyclic(|this| MdsSession {
             route,
             platform,
-            current: ClientSession::new(opened.session, sent, clock, options.shared),
+            current: SessionValidity::new(opened.session, sent, clock, options.shared),
             options,
             replay_log,
             reconnecting: tokio::sync::Mutex::default(),

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
-pub struct ClientSession {
+pub struct SessionValidity {
     id: AtomicU64,
     /// When the client sent the last renewal that the server has answered.
     renewed_at: AtomicU64,
@@ -21,10 +21,10 @@ pub struct ClientSession {
     shared: bool,
 }
 
-impl ClientSession {
+impl SessionValidity {
     /// `sent`: when the client sent the request that opened it.
-    pub fn new(session: SessionId, sent: BootTime, clock: Clock, shared: bool) -> ClientSession {
-        ClientSession {
+    pub fn new(session: SessionId, sent: BootTime, clock: Clock, shared: bool) -> SessionValidity {
+        SessionValidity {
             id: AtomicU64::new(session.0),
             renewed_at: AtomicU64::new(sent.0),
             is_lost: AtomicBool::new(false),

@@ -85,7 +85,8 @@ impl InodeState {
         tracing::trace!(target: "walk", file = file!(), "plan_write");
         let chunks = self.objects.chunks(ino, offset, len, message_max);
         self.extend_leftovers(offset + len);
-        let size = self.end_of_file();
+        // Of the file after the write: a part that another part of the same write follows is not the last.
+        let size = self.end_of_file().max(offset + len);
         let planned = chunks.into_iter().map(|chunk| {
             let component = self.objects.component(chunk.component);
             let last = chunk.at.0 + chunk.len >= component.object_size(chunk.stripe, size.0);
