@@ -5,7 +5,7 @@
 //!        the locks of programs (`locks`).
 //! Never  touches file bytes beyond inline data, decides what an operation means.
 //! Enter  at `Mds::start`; a request at `RequestHandler::handle_request` (request.rs), an operation at `OperationDriver::drive`
-//!        (drive.rs). `parts.rs` shows which part uses which.
+//!        (drive.rs). `parts/mod.rs` shows which part uses which.
 
 mod access_check;
 mod background;

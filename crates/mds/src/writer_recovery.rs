@@ -40,7 +40,7 @@ impl WriterRecovery {
         }
     }
 
-    /// Takes the state of a file from its objects, for the session that had its write lease has ended.
+    /// Takes the state of a file from its objects after the session with its write lease has ended.
     ///
     /// # Errors
     /// The error of an OST: the file stays as it is recorded, and its reads fail with the same error.

@@ -2,7 +2,7 @@
 //!
 //! Owns   the keys and records of a shard, every metadata operation (`ops/`, one file each), the background operations that
 //!        finish what a client operation began (`background/`), placement of new files, the rules of `gupfs check`, and the
-//!        table of access rights that each operation needs (`rights`). Beside the records: advisory file locks (`locks`).
+//!        check of each operation's access rule (`rights`). Beside the records: advisory file locks (`locks`).
 //! Never  does I/O, reads a clock, waits, or keeps state in memory that is not in the records (except reserved inode numbers,
 //!        and locks).
 //! Enter  at `ShardMachine::apply`; for locks at `locks::LockTable::request`.

@@ -2,7 +2,7 @@
 
 use crate::amount::show_size;
 use crate::exit::{CliResult, Exit};
-use crate::kernel::{self, ProbeSelection, KernelProbe};
+use crate::kernel::{self, KernelProbe, ProbeSelection};
 use crate::store_dir::OSTS_DEFAULT;
 use crate::stores::DescriptorBudget;
 use clap::Args;

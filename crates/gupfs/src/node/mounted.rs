@@ -4,7 +4,7 @@ use super::stop_events::StopEvents;
 use super::watchdog::WatchdogProcess;
 use crate::config::{self, Atime, Permissions, Transport};
 use crate::exit::{CliError, CliResult};
-use crate::kernel::{self, ProbeSelection, KernelProbe, KernelVerdict};
+use crate::kernel::{self, KernelProbe, KernelVerdict, ProbeSelection};
 use gupfs_client::Client;
 use gupfs_fuse::over_io_uring::{self, UringSupport};
 use gupfs_mount::{AtimeFlags, CallDeadlines, Mount};

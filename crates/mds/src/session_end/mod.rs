@@ -2,7 +2,8 @@
 //!
 //! Owns   the order of it: the end is recorded, the OSTs fence the session, its orphans are forgotten, its files recovered, its
 //!        locks released; and the expiry of sessions that do not renew.
-//! Never  waits for an OST that is down: work that it delays stays recorded, and a background task finishes it.
+//! Never  waits for an OST that is down beyond the end of the session's last capability: work that the OST delays stays recorded, and a
+//!        background task finishes it.
 //! Enter  at `SessionEnd::end_by_server`, `SessionEnd::clean_up_session`; at the start at `SessionEnd::clean_up`.
 
 mod cleanup;
