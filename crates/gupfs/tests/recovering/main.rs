@@ -288,8 +288,8 @@ fn the_metadata_are_lost_but_for_a_backup() {
 }
 
 #[test]
-fn an_ost_was_away_when_a_loss_was_accepted() {
-    recover("An OST was away when a loss was accepted", |site| {
+fn an_ost_was_unreachable_when_a_loss_was_accepted() {
+    recover("An OST was unreachable when a loss was accepted", |site| {
         site.set_up();
         write_many("kept");
         back_up_metadata(site);
