@@ -6,6 +6,7 @@
 
 use crate::error::FsError;
 use crate::ids::{InodeId, OwnerEpoch, SessionId};
+use crate::lease::LeaseRevocation;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -28,6 +29,13 @@ pub enum CallbackRequest {
         acquire: u64,
         grant_seq: u64,
     },
+    // Since version 3.
+    /// Leases of the session are void: the client drops what it knows by them, and replies. It replies also if it has none of them.
+    RevokeLeases {
+        session: SessionId,
+        instance: OwnerEpoch,
+        revocation: LeaseRevocation,
+    },
 }
 
 impl CallbackRequest {
@@ -38,6 +46,7 @@ impl CallbackRequest {
             CallbackRequest::Revoke { .. } => "give_back",
             CallbackRequest::CheckOpen { .. } => "removed",
             CallbackRequest::LockGranted { .. } => "granted",
+            CallbackRequest::RevokeLeases { .. } => "revoke_leases",
         }
     }
 }
