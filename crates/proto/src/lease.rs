@@ -17,7 +17,7 @@ pub enum LeaseKey {
     /// excepted: a change of atime alone revokes nothing.
     Attributes(InodeId),
     /// One name in a directory: which inode it stands for, or that there is none. `hash` is the number by which the server locates the
-    /// name in this directory; a listing gives the same number as the entry's cookie.
+    /// name in this directory; a listing's cookie is this number and a rank (`ReaddirCookie` in the crate `namespace`).
     Name { dir: InodeId, hash: u64 },
     /// All names of a directory, present and absent.
     Names(InodeId),

@@ -1,0 +1,40 @@
+//! What to revoke when there are too many leases.
+
+use super::limits::{EXCESS_STEP, LEASES_OF_ALL, LEASES_OF_SESSION};
+use super::session::SessionLeases;
+use super::table::LeaseTable;
+use gupfs_proto::SessionId;
+use gupfs_proto::lease::LeaseRevocation;
+
+impl LeaseTable {
+    /// Leases that the server revokes in the background after a grant to `session`, because the session's part of the table or the table itself
+    /// is nearly full: the least recently granted ones of this session, or of the one that has most. A session that was asked is not asked
+    /// again before it has answered (`revoked`).
+    pub fn excess(&mut self, session: SessionId) -> Option<(SessionId, LeaseRevocation)> {
+        let session = match self.leases_of(session) + EXCESS_STEP > LEASES_OF_SESSION {
+            true => session,
+            false if self.len() + EXCESS_STEP > LEASES_OF_ALL => self.largest()?,
+            false => return None,
+        };
+        let leases = self.sessions.get_mut(&session)?;
+        match std::mem::replace(&mut leases.excess_asked, true) {
+            true => None,
+            false => Some((session, oldest(leases))),
+        }
+    }
+
+    fn largest(&self) -> Option<SessionId> {
+        let by_size = |(_, leases): &(&SessionId, &SessionLeases)| leases.by_number.len();
+        let largest = self.sessions.iter().max_by_key(by_size);
+        largest.map(|(session, _)| *session)
+    }
+}
+
+fn oldest(leases: &SessionLeases) -> LeaseRevocation {
+    let oldest = leases.by_number.iter().take(EXCESS_STEP);
+    let upto = oldest.clone().last().map(|(number, _)| *number);
+    LeaseRevocation {
+        upto: upto.unwrap_or_default(),
+        keys: oldest.map(|(_, key)| key.unpack()).collect(),
+    }
+}
