@@ -56,6 +56,7 @@ mod file;
 mod forget_queue;
 mod inodes;
 mod join;
+mod lease_cache;
 pub mod limits;
 mod lock_table;
 mod locks;

@@ -59,6 +59,16 @@ pub const SYNC_FILES_MAX: usize = 16;
 /// Files that the status lists one by one; its counts include all files.
 pub const STATUS_FILES: usize = 100;
 
+/// What this client keeps by leases: inodes' attributes, names, and files' layouts with inline data (an entry with many bytes counts
+/// several times); and names in complete listings. The server grants a session no more leases than this many of all kinds.
+pub const LEASED_INODES_MAX: usize = 1 << 16;
+pub const LEASED_NAMES_MAX: usize = 1 << 16;
+pub const LEASED_DATA_MAX: usize = 1 << 16;
+pub const LISTED_NAMES_MAX: usize = 1 << 16;
+
+/// Longest listing of a directory that is kept: a longer one would displace all others.
+pub const LISTING_MAX: usize = LISTED_NAMES_MAX / 4;
+
 /// Buckets of attribute versions, by inode: two inodes share a bucket in about one of 4,096 cases, which costs one more
 /// GETATTR.
 pub const ATTR_VERSION_BUCKETS: usize = 4_096;

@@ -45,6 +45,12 @@ counters! {
     /// Attributes requested again because the file was closed, or its lease was released, while the reply was in transit.
     asked_again,
     fsyncs,
+    /// Operations that leases answered, without a request; and those that leases could have answered and did not.
+    lease_hits,
+    lease_misses,
+    /// Revocations of the metadata server, and values that were dropped for them.
+    lease_revocations,
+    revoked_values,
 }
 
 impl Counters {

@@ -23,6 +23,9 @@ pub struct ClientStatus {
     /// Inodes that the kernel knows, and how many of them have no name any more.
     pub known_inodes: usize,
     pub orphans: usize,
+    /// Leases on metadata: whether the server grants them to this session, and how many values this client answers by them.
+    pub leases_accepted: bool,
+    pub leased_values: usize,
     #[serde(rename = "lanes_in_use")]
     pub slots_in_use: usize,
     /// Objects of closed files that were written and are not synced.

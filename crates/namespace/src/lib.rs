@@ -69,6 +69,7 @@ pub use driver::{
 pub use hash::ReaddirCookie;
 pub use initial_batch::initial_batch;
 pub use key::{KeyRange, ParsedKey, PurgeId, RecordKey, RecordKind};
+pub use permission::Protection;
 pub use record::{
     AcceptedLoss, BackLink, DentryPosition, DirectoryBody, DirectoryDefaultLayout, EntryRecord,
     FileBody, Inode, InodeBody, InodeCounter, KnownTarget, Orphan, Purge, PurgeAction, Record,

@@ -1,30 +1,75 @@
 //! Permission checks of every operation, independent of what a client's kernel checked before. The order of the checks is
 //! that of Linux, because programs see which of two errors they get.
 
-use crate::acl::permission_classes;
+use crate::acl::{Acl, permission_classes};
 use crate::record::Inode;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::meta::AccessMode;
-use gupfs_proto::{Caller, FileMode, FsError};
+use gupfs_proto::{Caller, FileKind, FileMode, FsError};
 
-/// Whether the mode or the ACL grants `want`. Root may read and write everything, and execute a file that has any execute bit.
-pub(crate) fn has_access(inode: &Inode, caller: &Caller, want: AccessMode) -> bool {
-    if caller.is_root() {
-        let executable = inode.is_dir() || inode.mode.0 & 0o111 != 0;
-        return !want.contains(AccessMode::EXECUTE) || executable;
-    }
-    match &inode.acl {
-        Some(acl) => acl.grants(caller, inode.uid, inode.gid, want),
-        None => {
-            let [owner, group, other] = permission_classes(inode.mode);
-            let rights = match () {
-                () if caller.uid == inode.uid => owner,
-                () if caller.in_group(inode.gid) => group,
-                () => other,
-            };
-            rights & want.bits() == want.bits()
+/// What the access checks read of an inode. A client with a lease on an inode's attributes checks with it, and so decides as the
+/// server does.
+#[derive(Clone, Copy, Debug)]
+pub struct Protection<'a> {
+    pub kind: FileKind,
+    pub mode: FileMode,
+    pub uid: u32,
+    pub gid: u32,
+    pub flags: InodeFlags,
+    /// The access ACL; None if the inode has none.
+    pub acl: Option<&'a Acl>,
+}
+
+impl Protection<'_> {
+    /// Whether the mode or the ACL grants `want`. Root may read and write everything, and execute a file that has any execute bit.
+    pub fn grants(&self, caller: &Caller, want: AccessMode) -> bool {
+        if caller.is_root() {
+            let executable = self.kind == FileKind::Directory || self.mode.0 & 0o111 != 0;
+            return !want.contains(AccessMode::EXECUTE) || executable;
+        }
+        match self.acl {
+            Some(acl) => acl.grants(caller, self.uid, self.gid, want),
+            None => {
+                let [owner, group, other] = permission_classes(self.mode);
+                let rights = match () {
+                    () if caller.uid == self.uid => owner,
+                    () if caller.in_group(self.gid) => group,
+                    () => other,
+                };
+                rights & want.bits() == want.bits()
+            }
         }
     }
+
+    /// # Errors
+    /// `Denied`; `NotPermitted` for writing an immutable inode.
+    pub fn check(&self, caller: &Caller, want: AccessMode) -> Result<(), FsError> {
+        if want.contains(AccessMode::WRITE) && self.flags.contains(InodeFlags::IMMUTABLE) {
+            return Err(FsError::NotPermitted);
+        }
+        match self.grants(caller, want) {
+            true => Ok(()),
+            false => Err(FsError::Denied),
+        }
+    }
+}
+
+impl<'a> From<&'a Inode> for Protection<'a> {
+    fn from(inode: &'a Inode) -> Protection<'a> {
+        Protection {
+            kind: inode.kind,
+            mode: inode.mode,
+            uid: inode.uid,
+            gid: inode.gid,
+            flags: inode.flags,
+            acl: inode.acl.as_ref(),
+        }
+    }
+}
+
+/// Whether the mode or the ACL grants `want` (`Protection::grants`).
+pub(crate) fn has_access(inode: &Inode, caller: &Caller, want: AccessMode) -> bool {
+    Protection::from(inode).grants(caller, want)
 }
 
 /// # Errors
@@ -34,14 +79,7 @@ pub(crate) fn check_access(
     caller: &Caller,
     want: AccessMode,
 ) -> Result<(), FsError> {
-    if want.contains(AccessMode::WRITE) && inode.flags.contains(InodeFlags::IMMUTABLE) {
-        return Err(FsError::NotPermitted);
-    }
-    if has_access(inode, caller, want) {
-        Ok(())
-    } else {
-        Err(FsError::Denied)
-    }
+    Protection::from(inode).check(caller, want)
 }
 
 pub(crate) fn check_search(dir: &Inode, caller: &Caller) -> Result<(), FsError> {

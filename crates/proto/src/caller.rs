@@ -11,6 +11,9 @@ pub struct Caller {
     pub groups: Arc<[u32]>,
 }
 
+/// The uid and gid that replace root's if root of the host is squashed: no file belongs to them.
+const NOBODY: u32 = 65_534;
+
 impl Caller {
     pub fn root() -> Caller {
         Caller {
@@ -26,6 +29,19 @@ impl Caller {
             gid,
             groups: groups.into(),
         }
+    }
+
+    /// The caller as a server sees it that squashes root of the caller's host: uid 0, gid 0 and the supplementary group 0 become
+    /// those of nobody.
+    pub fn squash_root(&mut self) {
+        let squashed = |id: u32| match id {
+            0 => NOBODY,
+            id => id,
+        };
+        if self.groups.contains(&0) {
+            self.groups = self.groups.iter().map(|gid| squashed(*gid)).collect();
+        }
+        (self.uid, self.gid) = (squashed(self.uid), squashed(self.gid));
     }
 
     pub fn is_root(&self) -> bool {

@@ -1,5 +1,5 @@
 //! Callbacks from the metadata server: a glimpse (report a leased file's attributes), a revoke (release the lease), which removed
-//! files are open here, and the grant of a lock that this client waits for.
+//! files are open here, the grant of a lock that this client waits for, and the revocation of leases on metadata.
 
 use super::Client;
 use gupfs_proto::FsError;
@@ -37,7 +37,10 @@ impl Client {
                 .lock_table
                 .apply_grant(session, instance, acquire, grant_seq),
             // This client accepts no leases, so it has none.
-            CallbackRequest::RevokeLeases { .. } => {}
+            CallbackRequest::RevokeLeases { revocation, .. } => {
+                // Of whichever session: what is dropped needlessly is read again.
+                self.mds.revoke_leases(&revocation);
+            }
             CallbackRequest::CheckOpen { inodes } => {
                 return Ok(CallbackReplyBody::IsOpen(
                     self.opens.which_are_open(&inodes).await,

@@ -56,6 +56,7 @@ impl ServerCalls {
         platform: &Platform,
         options: &SessionOptions,
         state: &ClientSessionState,
+        counters: Arc<Counters>,
     ) -> Result<ServerCalls, FsError> {
         let (route, clock) = (Arc::new(route), &platform.clock);
         let pending_calls = PendingCalls::new(clock.clone(), options.observer.clone());
@@ -66,6 +67,7 @@ impl ServerCalls {
             options.clone(),
             pending_calls.clone(),
             state.clone(),
+            counters,
         )
         .await?;
         let osts = OstCalls::new(
@@ -114,8 +116,10 @@ impl Client {
             lookup_counts: Arc::default(),
             forget_queue: Arc::default(),
         };
-        let calls = ServerCalls::open(route, &platform, &options, &state).await?;
-        let client = Client::compose(calls, state, closed_unsynced, platform, &options);
+        let counters = Arc::new(Counters::default());
+        let opening = ServerCalls::open(route, &platform, &options, &state, counters.clone());
+        let calls = opening.await?;
+        let client = Client::compose(calls, state, closed_unsynced, platform, &options, counters);
         Ok(Arc::new(client))
     }
 
@@ -126,6 +130,7 @@ impl Client {
         closed_unsynced: Arc<Mutex<ClosedUnsynced>>,
         platform: Platform,
         options: &SessionOptions,
+        counters: Arc<Counters>,
     ) -> Client {
         let ServerCalls {
             mds,
@@ -134,7 +139,6 @@ impl Client {
         } = calls;
         let inodes = state.inodes;
         let open_files = Arc::new(OpenFileTable::default());
-        let counters = Arc::new(Counters::default());
         let files = Files::new(
             &mds,
             &osts,

@@ -28,6 +28,7 @@ impl Client {
         let (seq, durable) = self.mds.positions();
         let calls = self.pending_calls.pending();
         let now = self.mds.clock().boot();
+        let lease_cache = self.mds.lease_cache_status();
         ClientStatus {
             session: self.session().0,
             seq: seq.0,
@@ -41,6 +42,8 @@ impl Client {
                 .count(),
             known_inodes,
             orphans,
+            leases_accepted: lease_cache.accepted,
+            leased_values: lease_cache.values,
             slots_in_use: self.mds.slots_in_use(),
             closed_unsynced: self.closed_unsynced.lock().len(),
             files: described.collect(),

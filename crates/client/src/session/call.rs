@@ -1,6 +1,7 @@
 //! One call to the metadata server: the request carries slot, session and the newest change seen; the reply updates them.
 
 use super::MdsSession;
+use super::leases::take_leases;
 use super::replay_log::RecordOutcome;
 use crate::limits::REPLAY_LOG_MAX;
 use crate::server_call::CalledServer;
@@ -13,6 +14,9 @@ impl MdsSession {
     /// Sends an operation, and returns its reply.
     pub async fn call(&self, caller: &Caller, op: MetaOp) -> Result<MetaReplyBody, FsError> {
         tracing::trace!(target: "walk", file = file!(), "call");
+        if let Some(answer) = self.answer_by_leases(caller, &op) {
+            return answer;
+        }
         if op.operation().session == SessionScope::Any {
             self.current.wait_until_open().await?;
         } else if self.current.is_lost() {
@@ -78,7 +82,9 @@ impl MdsSession {
                 open_capabilities,
                 op: wire::encode_op(&op),
             });
+        let mut leased_call = self.lease_cache.begin(&op);
         loop {
+            leased_call.start_request();
             let (session, (instance, last_seen)) = (self.id(), self.replay_log.position());
             // A client that is not shared ends with its server.
             let shared = self.is_shared();
@@ -92,7 +98,8 @@ impl MdsSession {
                 last_seen,
                 op: op_with_capability.clone().unwrap_or(op),
             };
-            let reply = self.route.mds.call(request).await;
+            let mut reply = self.route.mds.call(request).await;
+            let leases = take_leases(&mut reply);
             if reply.result == Err(FsError::SessionEnded) {
                 self.on_session_ended(session);
                 return reply.result;
@@ -110,7 +117,10 @@ impl MdsSession {
                 op_with_capability: op_with_capability.as_ref(),
             };
             match self.take_reply(sent, &reply) {
-                NextStep::Return => return reply.result,
+                NextStep::Return => {
+                    leased_call.finish(caller, &same_op, &reply.result, &leases);
+                    return reply.result;
+                }
                 NextStep::Reconnect(instance) => self.reconnect(instance).await?,
                 NextStep::WaitForReconnect => drop(self.reconnecting.lock().await),
             }

@@ -60,6 +60,18 @@ impl CapabilityCache {
         }
     }
 
+    /// A capability that is not newer than the known one, should there be one.
+    pub fn put_missing_file(&self, ino: InodeId, capability: Option<&Capability>) {
+        if let Some(capability) = capability
+            && capability.is_for_osts()
+        {
+            let mut files = self.files.lock();
+            if files.get(ino).is_none() {
+                files.put(ino, Arc::new(capability.clone()));
+            }
+        }
+    }
+
     /// A new session: the capabilities of the former one are void.
     pub fn clear(&self) {
         *self.session.write() = None;

@@ -1,13 +1,14 @@
 //! # session: one operation of the metadata server, sent and answered
 //!
-//! Owns   the session with the metadata server: its term and renewal, slots, replay log, capabilities; the reconnect to a
-//!        restarted server; what the server keeps for the session (`ClientSessionState`).
+//! Owns   the session with the metadata server: its term and renewal, slots, replay log, capabilities, leases on metadata; the reconnect
+//!        to a restarted server; what the server keeps for the session (`ClientSessionState`).
 //! Never  knows what an operation does to a file.
 //! Enter  at `MdsSession::call`.
 
 mod call;
 mod capabilities;
 mod credentials;
+mod leases;
 mod reconnect;
 mod renew;
 mod replay_log;
@@ -17,6 +18,8 @@ mod validity;
 
 pub use state::ClientSessionState;
 
+use crate::lease_cache::{LeaseCache, LeaseCacheStatus};
+use crate::metrics::Counters;
 use crate::options::SessionOptions;
 use crate::pending_calls::PendingCalls;
 use crate::route::Route;
@@ -39,6 +42,7 @@ pub struct MdsSession {
     /// Held while the client reconnects to a restarted metadata server: one reconnect at a time.
     reconnecting: tokio::sync::Mutex<()>,
     capabilities: CapabilityCache,
+    lease_cache: LeaseCache,
     slots: SlotTable,
     pending_calls: Arc<PendingCalls>,
     state: ClientSessionState,
@@ -54,6 +58,7 @@ impl MdsSession {
         options: SessionOptions,
         pending_calls: Arc<PendingCalls>,
         state: ClientSessionState,
+        counters: Arc<Counters>,
     ) -> Result<Arc<MdsSession>, FsError> {
         let replay_log = ReplayLog::default();
         let sent = platform.clock.boot();
@@ -69,6 +74,7 @@ impl MdsSession {
             route,
             platform,
             current: SessionValidity::new(opened.session, sent, clock, options.shared),
+            lease_cache: LeaseCache::new(options.shared, counters),
             options,
             replay_log,
             reconnecting: tokio::sync::Mutex::default(),
@@ -79,6 +85,7 @@ impl MdsSession {
             this: this.clone(),
         });
         if session.is_shared() {
+            session.accept_leases().await;
             session.start_renewals();
         }
         Ok(session)
@@ -146,9 +153,15 @@ impl MdsSession {
         self.slots.in_use()
     }
 
+    /// What the session's leases answer.
+    pub fn lease_cache_status(&self) -> LeaseCacheStatus {
+        self.lease_cache.status()
+    }
+
     /// Ends the session at the server. It is not renewed any more.
     pub async fn close(&self) -> Result<(), FsError> {
         self.current.start_close();
+        self.lease_cache.restart();
         let closed = self.call(&Caller::root(), MetaOp::CloseSession).await;
         closed.and_then(|reply| crate::reply::done("close_session", reply))
     }

@@ -24,6 +24,8 @@ impl MdsSession {
             return Ok(());
         }
         loop {
+            // Another client may change everything once this one is back.
+            self.lease_cache.restart();
             let ((former_instance, records), locks) =
                 (self.replay_log.freeze(), self.state.locks.freeze());
             let sent = self.platform.clock.boot();
@@ -36,6 +38,7 @@ impl MdsSession {
                     self.state.locks.restart(instance);
                     self.replay_log.restart(instance, &reply);
                     self.current.set_renewed(sent);
+                    self.accept_leases().await;
                     return Ok(());
                 }
                 Err(FsError::OtherInstance(newer)) => instance = newer,

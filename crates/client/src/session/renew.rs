@@ -47,6 +47,9 @@ impl MdsSession {
             match self.call(&Caller::root(), MetaOp::Renew).await {
                 Ok(MetaReplyBody::Renewed { session_capability }) if self.current.id() == session => {
                     self.capabilities.put_session(session_capability);
+                    if !self.current.is_valid() {
+                        self.lease_cache.clear();
+                    }
                     self.current.set_renewed(sent);
                 }
                 Ok(_) => {}
@@ -62,6 +65,7 @@ impl MdsSession {
             return;
         }
         tracing::warn!(%session, "the metadata server has ended this session: open files are stale (ESTALE) until they are reopened");
+        self.lease_cache.restart();
         self.state.locks.clear();
         self.current.notify_changed();
         if let Some(this) = self.this.upgrade() {
@@ -83,7 +87,9 @@ impl MdsSession {
                     self.capabilities.clear();
                     self.capabilities.put_session(session_capability);
                     self.current.set_renewed(sent);
+                    self.lease_cache.restart();
                     self.current.replace(session);
+                    self.accept_leases().await;
                     tracing::info!(%session, "opened a new session");
                     return;
                 }

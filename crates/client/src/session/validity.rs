@@ -61,6 +61,11 @@ impl SessionValidity {
         BootTime(self.renewed_at.load(Ordering::Acquire)) + CLIENT_TERM
     }
 
+    /// Whether the server holds what it has promised to this session for certain.
+    pub fn is_valid(&self) -> bool {
+        !self.is_lost() && (!self.shared || self.clock.boot() < self.valid_until())
+    }
+
     /// The next session is open.
     pub fn replace(&self, session: SessionId) {
         self.id.store(session.0, Ordering::Release);

@@ -1,34 +1,19 @@
 //! Root squash: root of another host counts as nobody.
 
-use gupfs_proto::Caller;
 use gupfs_proto::meta::{MetaOp, MetaRequest};
 
-/// The uid and gid that replace root's if root of the host is squashed: no file belongs to them.
-const NOBODY: u32 = 65_534;
-
-/// Squashes root in the credentials of a request: uid 0, gid 0 and the supplementary group 0 become `NOBODY`. The kind of request
+/// Squashes root in the credentials of a request: uid 0, gid 0 and the supplementary group 0 become nobody's. The kind of request
 /// does not matter; a client authorizes what it does for open files by open capabilities
 /// (`gupfs_proto::capability::OpenCapability`).
 pub(super) fn squash_root(request: &mut MetaRequest) {
-    squash_caller(&mut request.caller);
+    request.caller.squash_root();
     // Replayed operations have the credentials of their original requests. (A request with open capabilities cannot contain a
     // replay, so no credentials are hidden in one.)
     if let MetaOp::Replay { records, .. } = &mut request.op {
         for change in records {
-            squash_caller(&mut change.caller);
+            change.caller.squash_root();
         }
     }
-}
-
-fn squash_caller(caller: &mut Caller) {
-    let squashed = |id: u32| match id {
-        0 => NOBODY,
-        id => id,
-    };
-    if caller.groups.contains(&0) {
-        caller.groups = caller.groups.iter().map(|gid| squashed(*gid)).collect();
-    }
-    (caller.uid, caller.gid) = (squashed(caller.uid), squashed(caller.gid));
 }
 
 #[cfg(test)]
@@ -37,7 +22,9 @@ mod tests {
     use gupfs_proto::meta::{
         AccessMode, AppliedChange, OpenMode, ReplayRecord, SetAttr, SetTime, SlotSeq, WritePosition,
     };
-    use gupfs_proto::{InodeId, OwnerEpoch, Seq, SessionId, Slot, Timestamp, wire};
+    use gupfs_proto::{Caller, InodeId, OwnerEpoch, Seq, SessionId, Slot, Timestamp, wire};
+
+    const NOBODY: u32 = 65_534;
 
     fn request(caller: Caller, op: MetaOp) -> MetaRequest {
         MetaRequest {

@@ -1,0 +1,344 @@
+//! What a reply with leases fills into the cache.
+
+use super::inode::{LeasedData, LeasedInode, XattrReaders};
+use super::order::{Affected, CacheKey, SentAt};
+use super::table::{ChangeId, LeasedValues};
+use crate::limits::LISTING_MAX;
+use gupfs_namespace::ReaddirCookie;
+use gupfs_proto::lease::{LeaseGrant, LeaseKey};
+use gupfs_proto::meta::{
+    AccessMode, DirEntry, MetaOp, MetaReplyBody, OpenInfo, OpenMode, RemovedName, RenameMode,
+};
+use gupfs_proto::{Attr, FileKind, FsError, InodeId, Name};
+use std::collections::BTreeSet;
+
+/// A reply to a request, with the leases that came with it.
+pub struct LeasedReply<'a> {
+    pub op: &'a MetaOp,
+    /// The caller sees `trusted.*` attributes.
+    pub sees_trusted: bool,
+    pub sent: SentAt,
+    /// The change that the request makes.
+    pub change: Option<ChangeId>,
+    pub outcome: &'a Result<MetaReplyBody, FsError>,
+    pub grants: &'a [LeaseGrant],
+    pub changed: &'a [Attr],
+}
+
+impl LeasedValues {
+    /// Fills what the reply says and grants. Ends the change, if the request made one: what its reply does not tell is dropped.
+    pub fn fill(&mut self, reply: &LeasedReply<'_>) {
+        tracing::trace!(target: "walk", file = file!(), "fill");
+        let mut filling = Filling {
+            own: self.affected_by_change(reply.change),
+            sent: reply.sent,
+            grants: reply.grants.iter().map(|grant| grant.key).collect(),
+            kept: Vec::new(),
+            resets_xattrs: !is_atime_report(reply.op),
+            values: self,
+        };
+        filling.fill_attributes(reply.outcome);
+        filling.fill_by_operation(reply);
+        for attr in reply.changed {
+            filling.update(attr);
+        }
+        filling.drop_doubtful_inodes(reply.outcome);
+        let kept = filling.kept;
+        if let Some(change) = reply.change {
+            self.end_change(change, &kept);
+        }
+    }
+}
+
+fn is_atime_report(op: &MetaOp) -> bool {
+    matches!(op, MetaOp::SetAttr { set, .. } if set.is_atime_report())
+}
+
+struct Filling<'a> {
+    values: &'a mut LeasedValues,
+    /// What the change of this request affects.
+    own: Affected,
+    sent: SentAt,
+    grants: BTreeSet<LeaseKey>,
+    /// What of `own` the reply has told.
+    kept: Vec<CacheKey>,
+    /// Whether the change may change extended attributes of the inodes that it affects.
+    resets_xattrs: bool,
+}
+
+impl Filling<'_> {
+    fn may_fill(&self, key: &CacheKey) -> bool {
+        self.values.order.may_fill(key, self.sent, &self.own)
+    }
+
+    fn fill_attributes(&mut self, outcome: &Result<MetaReplyBody, FsError>) {
+        match outcome {
+            Ok(MetaReplyBody::Entry(attr) | MetaReplyBody::Attr(attr)) => self.fill_attr(attr),
+            Ok(MetaReplyBody::Opened(opened)) => self.fill_attr(&opened.attr),
+            Ok(MetaReplyBody::Removed(RemovedName {
+                attr: Some(attr), ..
+            })) => self.fill_attr(attr),
+            Ok(MetaReplyBody::Entries { entries, .. }) => {
+                let attrs = entries.iter().filter_map(|entry| entry.attr.as_ref());
+                attrs.for_each(|attr| self.fill_attr(attr));
+            }
+            _ => {}
+        }
+    }
+
+    fn fill_attr(&mut self, attr: &Attr) {
+        let ino = attr.ino;
+        if self.grants.contains(&LeaseKey::Attributes(ino)) {
+            if self.update(attr) {
+                return;
+            }
+            let keys = [CacheKey::Attributes(ino), CacheKey::Times(ino)];
+            if keys.iter().all(|key| self.may_fill(key)) {
+                self.values
+                    .inodes
+                    .insert(ino, LeasedInode::new(*attr), 1);
+                self.kept.extend(keys);
+            }
+            return;
+        }
+        // The program sees this: an older value must not follow.
+        let known = self.values.inodes.peek(&ino);
+        if known.is_some_and(|known| known.attr.change < attr.change) {
+            self.values.inodes.remove(&ino);
+        }
+    }
+
+    /// Updates a value that has been leased without a break since before this change or read; of two, the one with the higher `change` is the
+    /// newer. False if there is none.
+    fn update(&mut self, attr: &Attr) -> bool {
+        let key = CacheKey::Attributes(attr.ino);
+        let Some(known) = self.values.inodes.peek(&attr.ino) else {
+            return false;
+        };
+        if known.attr.change <= attr.change {
+            let resets = self.resets_xattrs && self.own.keys.contains(&key);
+            self.values.inodes.update(&attr.ino, |inode| {
+                inode.attr = *attr;
+                if resets {
+                    inode.forget_xattrs();
+                }
+                inode.weight()
+            });
+        }
+        self.kept.extend([key, CacheKey::Times(attr.ino)]);
+        true
+    }
+
+    fn fill_by_operation(&mut self, reply: &LeasedReply<'_>) {
+        match (reply.op, reply.outcome) {
+            (MetaOp::Lookup { dir, name }, Err(FsError::NotFound)) => {
+                self.fill_name(*dir, name, None);
+            }
+            (
+                MetaOp::Lookup { dir, name }
+                | MetaOp::Mkdir { dir, name, .. }
+                | MetaOp::Mknod { dir, name, .. }
+                | MetaOp::Symlink { dir, name, .. }
+                | MetaOp::Link { dir, name, .. },
+                Ok(MetaReplyBody::Entry(attr)),
+            ) => self.fill_name(*dir, name, Some(attr)),
+            (MetaOp::Create { dir, name, .. }, Ok(MetaReplyBody::Opened(opened))) => {
+                self.fill_name(*dir, name, Some(&opened.attr));
+            }
+            (MetaOp::Unlink { dir, name } | MetaOp::Rmdir { dir, name }, Ok(_)) => {
+                self.fill_name(*dir, name, None);
+            }
+            (
+                MetaOp::Rename {
+                    from,
+                    name,
+                    to,
+                    new_name,
+                    mode: RenameMode::Replace | RenameMode::NoReplace,
+                },
+                Ok(MetaReplyBody::Removed(RemovedName {
+                    // Without them the two names referred to one inode, and both stay.
+                    attr: Some(attr),
+                    ..
+                })),
+            ) => {
+                self.fill_name(*from, name, None);
+                self.fill_name(*to, new_name, Some(attr));
+            }
+            (MetaOp::Readdir { dir, after, .. }, Ok(MetaReplyBody::Entries { entries, end })) => {
+                self.fill_names(*dir, entries);
+                self.fill_listing(*dir, *after, entries, *end);
+            }
+            (MetaOp::Open { ino, open }, Ok(MetaReplyBody::Opened(opened))) if !open.truncate => {
+                self.fill_opened(*ino, *open, opened);
+            }
+            (MetaOp::Readlink { ino }, Ok(MetaReplyBody::LinkTarget(target))) => {
+                self.add(*ino, |inode| inode.link_target = Some(target.clone()));
+            }
+            (MetaOp::GetXattr { ino, name }, outcome)
+                if XattrReaders::of(name) != XattrReaders::Unknown =>
+            {
+                let value = match outcome {
+                    Ok(MetaReplyBody::Xattr(value)) => Some(value.clone()),
+                    Err(FsError::NoAttribute) => None,
+                    _ => return,
+                };
+                self.add(*ino, |inode| inode.put_xattr(name, value));
+            }
+            (MetaOp::ListXattr { ino }, Ok(MetaReplyBody::XattrNames(names))) => {
+                let seen_by = usize::from(reply.sees_trusted);
+                self.add(*ino, |inode| {
+                    inode.xattr_names[seen_by] = Some(names.clone());
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds something that the lease on the attributes covers.
+    fn add(&mut self, ino: InodeId, add: impl FnOnce(&mut LeasedInode)) {
+        let granted = self.grants.contains(&LeaseKey::Attributes(ino));
+        if !granted || !self.may_fill(&CacheKey::Attributes(ino)) {
+            return;
+        }
+        self.values.inodes.update(&ino, |inode| {
+            add(inode);
+            inode.weight()
+        });
+    }
+
+    /// A name of which the reply says to which inode it refers, or that there is none.
+    fn fill_name(&mut self, dir: InodeId, name: &Name, target: Option<&Attr>) {
+        let key = CacheKey::Name(dir, name.clone());
+        let ino = target.map(|attr| attr.ino);
+        if let Some(hash) = self.granted_hash(dir, name)
+            && self.may_fill(&key)
+            && self.may_fill(&CacheKey::NameHash(dir, hash))
+        {
+            let is_directory = target.is_some_and(|attr| attr.kind == FileKind::Directory);
+            self.values.names.put(dir, name, hash, ino, is_directory);
+            self.kept.push(key);
+            return;
+        }
+        // The program sees this: an older value must not follow.
+        let names = &mut self.values.names;
+        if names.target(dir, name).is_some_and(|known| known != ino) {
+            names.remove(dir, name);
+        }
+        let listing = self.values.listings.peek(&dir);
+        let listed = listing.and_then(|listing| listing.target(name));
+        if listed.is_some_and(|known| known != ino) {
+            self.values.listings.remove(&dir);
+        }
+    }
+
+    /// The hash of the name, if a lease on it was granted. A reply grants at most two names of a directory, and does not say which is which:
+    /// then the hash must be known.
+    fn granted_hash(&self, dir: InodeId, name: &Name) -> Option<u64> {
+        let bounds = |hash| LeaseKey::Name { dir, hash };
+        let mut granted = self.grants.range(bounds(0)..=bounds(u64::MAX));
+        match (granted.next(), granted.next()) {
+            (Some(LeaseKey::Name { hash, .. }), None) if !self.renames_within(dir) => Some(*hash),
+            _ => {
+                let hash = self.values.names.hash(dir, name)?;
+                self.grants.contains(&bounds(hash)).then_some(hash)
+            }
+        }
+    }
+
+    /// Whether the change affects two names of this directory.
+    fn renames_within(&self, dir: InodeId) -> bool {
+        let names_it = |key: &&CacheKey| matches!(key, CacheKey::Name(of, _) if *of == dir);
+        self.own.keys.iter().filter(names_it).count() > 1
+    }
+
+    fn fill_names(&mut self, dir: InodeId, entries: &[DirEntry]) {
+        for entry in entries {
+            let Some(hash) = ReaddirCookie::decode(entry.cookie).map(|cookie| cookie.hash) else {
+                continue;
+            };
+            let name = &entry.name;
+            if self.grants.contains(&LeaseKey::Name { dir, hash })
+                && self.may_fill(&CacheKey::Name(dir, name.clone()))
+                && self.may_fill(&CacheKey::NameHash(dir, hash))
+            {
+                let is_directory = entry.kind == FileKind::Directory;
+                let names = &mut self.values.names;
+                names.put(dir, name, hash, Some(entry.ino), is_directory);
+            } else if self.values.names.target(dir, name) != Some(Some(entry.ino)) {
+                self.values.names.remove(dir, name);
+            }
+        }
+    }
+
+    fn fill_listing(&mut self, dir: InodeId, after: u64, entries: &[DirEntry], end: bool) {
+        let granted = self.grants.contains(&LeaseKey::Names(dir));
+        let listings = &mut self.values.listings;
+        if !granted || !self.values.order.may_fill(&CacheKey::Names(dir), self.sent, &self.own) {
+            listings.remove(&dir);
+            return;
+        }
+        if after == 0 && listings.peek(&dir).is_none() {
+            listings.insert(dir, Default::default(), 1);
+        }
+        let mut is_too_long = false;
+        listings.update(&dir, |listing| {
+            listing.add_page(after, entries, end);
+            is_too_long = listing.len() > LISTING_MAX;
+            1 + listing.len().min(LISTING_MAX)
+        });
+        if is_too_long {
+            listings.remove(&dir);
+        }
+    }
+
+    fn fill_opened(&mut self, ino: InodeId, open: OpenMode, opened: &OpenInfo) {
+        // A later open gets the same capability if it has the same rights.
+        let is_for_reading = open.access == AccessMode::READ;
+        let given = is_for_reading.then(|| opened.capability.clone());
+        match opened.attr.kind {
+            FileKind::Directory if is_for_reading => self.add(ino, |inode| inode.open_dir = given),
+            FileKind::Regular => self.fill_data(ino, opened, given),
+            _ => {}
+        }
+    }
+
+    fn fill_data(
+        &mut self,
+        ino: InodeId,
+        opened: &OpenInfo,
+        given: Option<Option<gupfs_proto::capability::Capability>>,
+    ) {
+        let key = CacheKey::Data(ino);
+        let known = self.values.data.remove(&ino);
+        let is_same = |known: &LeasedData| {
+            known.layout == opened.layout && known.inline == opened.inline
+        };
+        let known = known.filter(is_same);
+        let granted = self.grants.contains(&LeaseKey::Data(ino)) && self.may_fill(&key);
+        if granted || known.is_some() {
+            let data = LeasedData {
+                layout: opened.layout.clone(),
+                inline: opened.inline.clone(),
+                open: given.or_else(|| known.and_then(|known| known.open)),
+            };
+            let weight = data.weight();
+            self.values.data.insert(ino, data, weight);
+        }
+    }
+
+    /// Inodes that the change may have changed, and of which its reply does not say how they are now.
+    fn drop_doubtful_inodes(&mut self, outcome: &Result<MetaReplyBody, FsError>) {
+        let victim = match outcome {
+            Ok(MetaReplyBody::Removed(removed)) => removed.victim,
+            Err(_) if self.own.any_inode => return self.values.drop_all_inodes(),
+            _ => None,
+        };
+        if let Some(ino) = victim {
+            self.values.data.remove(&ino);
+            if !self.kept.contains(&CacheKey::Attributes(ino)) {
+                self.values.inodes.remove(&ino);
+            }
+        }
+    }
+}
