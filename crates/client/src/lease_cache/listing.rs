@@ -19,10 +19,6 @@ impl Listing {
         self.entries.len()
     }
 
-    pub fn is_complete(&self) -> bool {
-        self.complete
-    }
-
     /// The cookie up to which all entries are here.
     fn last(&self) -> u64 {
         self.entries.last().map_or(0, |entry| entry.cookie)

@@ -15,11 +15,11 @@ mod fill;
 mod inode;
 mod listing;
 mod lru;
-#[cfg(test)]
-mod model_test;
 mod names;
 mod order;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use call::LeasedCall;
 
