@@ -52,7 +52,9 @@ impl LeasedValues {
             MetaOp::GetXattr { ino, name } => {
                 match XattrReaders::of(name) {
                     XattrReaders::Everybody => {}
-                    XattrReaders::FileReaders => self.check(*ino, caller, AccessMode::READ, false)?,
+                    XattrReaders::FileReaders => {
+                        self.check(*ino, caller, AccessMode::READ, false)?
+                    }
                     XattrReaders::Unknown => return None,
                 }
                 match self.inode(*ino)?.xattr(name)? {

@@ -94,9 +94,7 @@ impl Filling<'_> {
             }
             let keys = [CacheKey::Attributes(ino), CacheKey::Times(ino)];
             if keys.iter().all(|key| self.may_fill(key)) {
-                self.values
-                    .inodes
-                    .insert(ino, LeasedInode::new(*attr), 1);
+                self.values.inodes.insert(ino, LeasedInode::new(*attr), 1);
                 self.kept.extend(keys);
             }
             return;
@@ -274,7 +272,12 @@ impl Filling<'_> {
     fn fill_listing(&mut self, dir: InodeId, after: u64, entries: &[DirEntry], end: bool) {
         let granted = self.grants.contains(&LeaseKey::Names(dir));
         let listings = &mut self.values.listings;
-        if !granted || !self.values.order.may_fill(&CacheKey::Names(dir), self.sent, &self.own) {
+        if !granted
+            || !self
+                .values
+                .order
+                .may_fill(&CacheKey::Names(dir), self.sent, &self.own)
+        {
             listings.remove(&dir);
             return;
         }
@@ -311,9 +314,8 @@ impl Filling<'_> {
     ) {
         let key = CacheKey::Data(ino);
         let known = self.values.data.remove(&ino);
-        let is_same = |known: &LeasedData| {
-            known.layout == opened.layout && known.inline == opened.inline
-        };
+        let is_same =
+            |known: &LeasedData| known.layout == opened.layout && known.inline == opened.inline;
         let known = known.filter(is_same);
         let granted = self.grants.contains(&LeaseKey::Data(ino)) && self.may_fill(&key);
         if granted || known.is_some() {

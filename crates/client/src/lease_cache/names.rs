@@ -135,10 +135,7 @@ mod tests {
         names.put(DIR, &name("a"), 7, Some(InodeId(5)), true);
         names.put(DIR, &name("b"), 7, None, false);
         names.put(DIR, &name("c"), 8, None, false);
-        assert_eq!(
-            names.name_of_directory(InodeId(5)),
-            Some(&(DIR, name("a")))
-        );
+        assert_eq!(names.name_of_directory(InodeId(5)), Some(&(DIR, name("a"))));
         assert_eq!(names.remove_hash(DIR, 7), 2);
         assert_eq!(names.name_of_directory(InodeId(5)), None);
         assert_eq!(

@@ -66,6 +66,12 @@ impl LeasedValues {
         if affected.is_empty() {
             return None;
         }
+        // Whichever of two changes of a name the server executes first changes what the name refers to for the other.
+        for key in &affected.keys {
+            if matches!(key, CacheKey::Name(..)) && self.order.is_blocked(key) {
+                self.doubt_targets(|other| other == key);
+            }
+        }
         self.order.block(&affected);
         self.last_change += 1;
         let change = ChangeId(self.last_change);
@@ -75,10 +81,7 @@ impl LeasedValues {
 
     /// The inode that a name refers to, or none. None if that is not known, or changing.
     fn certain_target(&self, dir: InodeId, name: &Name) -> Option<Option<InodeId>> {
-        match self
-            .order
-            .is_blocked(&CacheKey::Name(dir, name.clone()))
-        {
+        match self.order.is_blocked(&CacheKey::Name(dir, name.clone())) {
             true => None,
             false => self.names.target(dir, name),
         }
@@ -151,7 +154,9 @@ impl LeasedValues {
             LeaseKey::Data(ino) => self.void(CacheKey::Data(ino)),
             LeaseKey::Names(dir) => self.void(CacheKey::Names(dir)),
             LeaseKey::Name { dir, hash } => {
-                self.doubt_targets(dir);
+                if self.order.is_any_name_blocked(dir) {
+                    self.doubt_targets(|key| matches!(key, CacheKey::Name(of, _) if *of == dir));
+                }
                 self.void(CacheKey::NameHash(dir, hash)) + self.void(CacheKey::Names(dir))
             }
         }
@@ -163,15 +168,10 @@ impl LeasedValues {
         dropped
     }
 
-    /// Another client changes a name of this directory: changes under way that are about a name in it may affect other inodes than
-    /// the name referred to when they were sent.
-    fn doubt_targets(&mut self, dir: InodeId) {
-        if !self.order.is_any_name_blocked(dir) {
-            return;
-        }
+    /// Changes under way that are about such a name may affect other inodes than the name referred to when they were sent.
+    fn doubt_targets(&mut self, is_doubtful: impl Fn(&CacheKey) -> bool) {
         for affected in self.changes.values_mut() {
-            let names_it = |key: &CacheKey| matches!(key, CacheKey::Name(of, _) if *of == dir);
-            if !affected.any_inode && affected.keys.iter().any(names_it) {
+            if !affected.any_inode && affected.keys.iter().any(&is_doubtful) {
                 affected.any_inode = true;
                 self.order.block_any_inode();
             }

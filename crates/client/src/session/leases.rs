@@ -28,7 +28,9 @@ impl MdsSession {
                 self.lease_cache.accepted(term, root_squashed);
             }
             Ok(_) => {
-                tracing::info!("the metadata server's reply to 'accept_leases' has an unexpected type: this client caches no metadata");
+                tracing::info!(
+                    "the metadata server's reply to 'accept_leases' has an unexpected type: this client caches no metadata"
+                );
             }
             Err(error) => {
                 tracing::info!(%error, "the metadata server grants no leases: this client caches no metadata until the server is restarted");

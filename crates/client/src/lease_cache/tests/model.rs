@@ -146,8 +146,8 @@ impl Model {
                 let revocation = self.server.change_by_other(op);
                 self.revocations.extend(revocation);
             }
-            18 if self.random.one_in(60) => self.abandon_one(),
-            19 if self.random.one_in(200) => self.client.clear(),
+            18 if self.random.one_in(30) => self.abandon_one(),
+            19 if self.random.one_in(15) => self.client.clear(),
             _ => {
                 if let Some(revocation) = self.revocations.pop() {
                     revocation.keys.iter().for_each(|key| {
@@ -273,7 +273,7 @@ fn for_reading() -> OpenMode {
 #[test]
 fn leases_answer_the_true_state_whatever_the_order_of_requests_and_revocations() {
     let mut answered = 0;
-    for seed in 0..150 {
+    for seed in 0..400 {
         let mut model = Model::new(seed);
         for step in 0..400 {
             model.step();
@@ -281,5 +281,5 @@ fn leases_answer_the_true_state_whatever_the_order_of_requests_and_revocations()
         }
         answered += model.answered;
     }
-    assert!(answered > 100_000, "only {answered} reads were answered");
+    assert!(answered > 50_000, "only {answered} reads were answered");
 }
