@@ -23,6 +23,12 @@ impl LeaseTable {
         }
     }
 
+    /// The least recently granted leases of a session, as many as one message revokes; None if it has none.
+    pub fn oldest(&self, session: SessionId) -> Option<LeaseRevocation> {
+        let leases = self.sessions.get(&session)?;
+        (!leases.by_number.is_empty()).then(|| oldest(leases))
+    }
+
     fn largest(&self) -> Option<SessionId> {
         let by_size = |(_, leases): &(&SessionId, &SessionLeases)| leases.by_number.len();
         let largest = self.sessions.iter().max_by_key(by_size);
