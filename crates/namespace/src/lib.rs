@@ -48,6 +48,7 @@ mod ops;
 mod permission;
 mod placement;
 mod record;
+mod reply_leases;
 mod requester;
 pub mod rights;
 pub mod salvage;
@@ -76,4 +77,5 @@ pub use record::{
     RecordDecodeError, ReplySummary, RetiredVerifier, SessionRecord, StoreFormat, StoredReply,
     UNASKED_SESSIONS, Unconfirmed, UnfinishedTruncate, Usage, WriteLease, XattrRecord,
 };
+pub use reply_leases::{changed_attributes, leasable_keys};
 pub use shard_machine::{Operation, ShardMachine};

@@ -39,6 +39,9 @@ pub enum CallbackRequest {
 }
 
 impl CallbackRequest {
+    /// The version of the CALLBACK protocol that added `RevokeLeases`.
+    pub const REVOKE_LEASES_SINCE: u8 = 3;
+
     /// The callback's name in trace spans and metrics.
     pub fn name(&self) -> &'static str {
         match self {

@@ -222,10 +222,11 @@ fn min_version_of_meta(request: &meta::MetaRequest) -> u8 {
     request.op.operation().since
 }
 
-/// Version 3 added one callback.
 fn min_version_of_callback(request: &callback::CallbackRequest) -> u8 {
     match request {
-        callback::CallbackRequest::RevokeLeases { .. } => 3,
+        callback::CallbackRequest::RevokeLeases { .. } => {
+            callback::CallbackRequest::REVOKE_LEASES_SINCE
+        }
         _ => 2,
     }
 }

@@ -1,6 +1,6 @@
 //! What to revoke when there are too many leases.
 
-use super::limits::{EXCESS_STEP, LEASES_OF_ALL, LEASES_OF_SESSION};
+use super::limits::LeaseLimits;
 use super::session::SessionLeases;
 use super::table::LeaseTable;
 use gupfs_proto::SessionId;
@@ -11,16 +11,27 @@ impl LeaseTable {
     /// is nearly full: the least recently granted ones of this session, or of the one that has most. A session that was asked is not asked
     /// again before it has answered (`revoked`).
     pub fn excess(&mut self, session: SessionId) -> Option<(SessionId, LeaseRevocation)> {
-        let session = match self.leases_of(session) + EXCESS_STEP > LEASES_OF_SESSION {
+        let LeaseLimits {
+            of_session,
+            of_all,
+            excess_step,
+        } = self.limits;
+        let session = match self.leases_of(session) + excess_step > of_session {
             true => session,
-            false if self.len() + EXCESS_STEP > LEASES_OF_ALL => self.largest()?,
+            false if self.len() + excess_step > of_all => self.largest()?,
             false => return None,
         };
         let leases = self.sessions.get_mut(&session)?;
         match std::mem::replace(&mut leases.excess_asked, true) {
             true => None,
-            false => Some((session, oldest(leases))),
+            false => Some((session, oldest(leases, excess_step))),
         }
+    }
+
+    /// The least recently granted leases of a session, as many as one message revokes; None if it has none.
+    pub fn oldest(&self, session: SessionId) -> Option<LeaseRevocation> {
+        let leases = self.sessions.get(&session)?;
+        (!leases.by_number.is_empty()).then(|| oldest(leases))
     }
 
     fn largest(&self) -> Option<SessionId> {
@@ -30,8 +41,8 @@ impl LeaseTable {
     }
 }
 
-fn oldest(leases: &SessionLeases) -> LeaseRevocation {
-    let oldest = leases.by_number.iter().take(EXCESS_STEP);
+fn oldest(leases: &SessionLeases, count: usize) -> LeaseRevocation {
+    let oldest = leases.by_number.iter().take(count);
     let upto = oldest.clone().last().map(|(number, _)| *number);
     LeaseRevocation {
         upto: upto.unwrap_or_default(),

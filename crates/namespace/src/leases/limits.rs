@@ -20,6 +20,24 @@ pub const EXCESS_STEP: usize = REVOKED_KEYS_MAX;
 const _: () = assert!(EXCESS_STEP >= GRANTS_MAX);
 const _: () = assert!(4 * EXCESS_STEP <= LEASES_OF_SESSION);
 
+/// The bounds of a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeaseLimits {
+    pub of_session: usize,
+    pub of_all: usize,
+    pub excess_step: usize,
+}
+
+impl Default for LeaseLimits {
+    fn default() -> LeaseLimits {
+        LeaseLimits {
+            of_session: LEASES_OF_SESSION,
+            of_all: LEASES_OF_ALL,
+            excess_step: EXCESS_STEP,
+        }
+    }
+}
+
 /// The keys of one batch fit one revocation: a record has at most two keys, and a name's record also stands for its directory's listing.
 const _: () = assert!(3 * BACKGROUND_BATCH <= REVOKED_KEYS_MAX);
 

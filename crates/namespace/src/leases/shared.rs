@@ -62,6 +62,12 @@ impl SharedDirectories {
         last.is_some_and(|last| last.is_shared && now.saturating_sub(last.at) < SHARED_QUIET)
     }
 
+    /// The number of directories whose last changes are remembered.
+    #[cfg(test)]
+    pub fn watched(&self) -> usize {
+        self.watched.len()
+    }
+
     /// The number of directories that are shared.
     pub fn count(&self, now: Duration) -> usize {
         let directories = self.watched.keys();

@@ -2,7 +2,7 @@
 
 use super::closed::{ClosedKeys, ClosedKeysId};
 use super::key::{PackedKey, broken_by};
-use super::limits::{LEASE_MIN, LEASES_OF_ALL, LEASES_OF_SESSION};
+use super::limits::{LEASE_MIN, LeaseLimits};
 use super::session::SessionLeases;
 use super::shared::SharedDirectories;
 use gupfs_proto::SessionId;
@@ -17,7 +17,8 @@ pub struct LeaseTable {
     /// The sessions that take leases.
     pub(super) sessions: BTreeMap<SessionId, SessionLeases>,
     closed: ClosedKeys,
-    shared: SharedDirectories,
+    pub(super) shared: SharedDirectories,
+    pub(super) limits: LeaseLimits,
 }
 
 #[derive(Clone, Copy)]
@@ -74,7 +75,7 @@ impl LeaseTable {
         let packed = PackedKey::from(key);
         let (all, held) = (self.leases.len(), self.leases.get(&(packed, session)));
         let leases = self.sessions.get_mut(&session)?;
-        let is_full = all >= LEASES_OF_ALL || leases.by_number.len() >= LEASES_OF_SESSION;
+        let is_full = all >= self.limits.of_all || leases.by_number.len() >= self.limits.of_session;
         let is_shared = match key {
             LeaseKey::Data(_) => false,
             LeaseKey::Attributes(ino) => self.shared.is_shared(ino, now),
@@ -166,7 +167,7 @@ impl LeaseTable {
         }
     }
 
-    /// The session has ended, or its connection cannot take leases: it has none any more and gets none.
+    /// The session has ended: it has no lease any more and gets none.
     pub fn drop_session(&mut self, session: SessionId) {
         self.drop_leases_of(session);
         self.sessions.remove(&session);
