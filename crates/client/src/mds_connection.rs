@@ -35,7 +35,8 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for ClientCallb
                 }
                 callback::CallbackRequest::Glimpse { .. }
                 | callback::CallbackRequest::Revoke { .. }
-                | callback::CallbackRequest::LockGranted { .. } => {
+                | callback::CallbackRequest::LockGranted { .. }
+                | callback::CallbackRequest::RevokeLeases { .. } => {
                     Ok(callback::CallbackReplyBody::Done)
                 }
             },

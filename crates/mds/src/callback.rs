@@ -33,11 +33,18 @@ struct CallbackChannels {
 
 /// Whether a callback can reach a session.
 enum Reachability {
-    /// The session has ended, and its cleanup is complete.
+    /// The session has ended, and its cleanup is complete if the callback waits for that.
     Ended,
-    /// The session's cleanup is under way, or it has no connection.
+    /// The callback waits for the session's cleanup, or the session has no connection.
     Unreachable,
     Connected(u64, CallbackPeer),
+}
+
+/// How long a callback waits for a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Liveness {
+    UntilCleanedUp,
+    WhileRegistered,
 }
 
 /// The outcome of a callback.
@@ -98,7 +105,8 @@ impl CallbackTable {
         channels.of_session.get(&session).map(|(number, _)| *number)
     }
 
-    /// Calls a session as soon as it can be reached, until it replies or has ended. Has no deadline of its own.
+    /// Calls a session as soon as it can be reached, until it replies or has ended and its cleanup is complete. Has no deadline of its
+    /// own.
     ///
     /// # Errors
     /// `TargetDown`: the session needs an OST for its reply and cannot reach it.
@@ -108,10 +116,32 @@ impl CallbackTable {
         request: &CallbackRequest,
     ) -> Result<CallbackOutcome, FsError> {
         tracing::trace!(target: "walk", file = file!(), "send_callback");
+        self.call_while(Liveness::UntilCleanedUp, session, request)
+            .await
+    }
+
+    /// As `send_callback`, but returns as soon as the session is not registered. For callbacks that the cleanup of a session waits for:
+    /// that cleanup must not wait for itself.
+    pub async fn send_while_registered(
+        &self,
+        session: SessionId,
+        request: &CallbackRequest,
+    ) -> Result<CallbackOutcome, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "send_while_registered");
+        self.call_while(Liveness::WhileRegistered, session, request)
+            .await
+    }
+
+    async fn call_while(
+        &self,
+        liveness: Liveness,
+        session: SessionId,
+        request: &CallbackRequest,
+    ) -> Result<CallbackOutcome, FsError> {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            let (number, peer) = match self.reachability(session) {
+            let (number, peer) = match self.reachability(session, liveness) {
                 Reachability::Ended => return Ok(CallbackOutcome::SessionEnded),
                 Reachability::Unreachable => {
                     changed.await;
@@ -149,12 +179,15 @@ impl CallbackTable {
         }
     }
 
-    fn reachability(&self, session: SessionId) -> Reachability {
+    fn reachability(&self, session: SessionId, liveness: Liveness) -> Reachability {
         let registered = self.sessions.is_registered(session);
         let channels = self.channels.lock();
         match channels.of_session.get(&session) {
             Some((number, peer)) if registered => Reachability::Connected(*number, peer.clone()),
-            _ if registered || channels.ending.contains(&session) => Reachability::Unreachable,
+            _ if registered => Reachability::Unreachable,
+            _ if liveness == Liveness::UntilCleanedUp && channels.ending.contains(&session) => {
+                Reachability::Unreachable
+            }
             _ => Reachability::Ended,
         }
     }

@@ -7,7 +7,7 @@ use crate::osts::Targets;
 use crate::pending_work::{PendingTruncates, UnfinishedWork};
 use crate::placement::Placement;
 use crate::session_end::SessionEnd;
-use crate::shard_driver::{AppliedOp, Requester};
+use crate::shard_driver::{AppliedOp, ReplyLeases, Requester};
 use crate::store::MetadataStore;
 use crate::truncates::TruncateRunner;
 use crate::waits::{WaitList, WaitReason};
@@ -36,6 +36,8 @@ pub struct ReplyPosition {
     pub seq: Seq,
     /// The change that the request made.
     pub change: Option<AppliedChange>,
+    /// What the session may remember of the reply.
+    pub leases: ReplyLeases,
 }
 
 impl ClientOperations {
@@ -77,6 +79,7 @@ impl ClientOperations {
             cleanup.is_done = true;
         }
         completed?;
+        position.leases = std::mem::take(&mut applied.leases);
         self.capability_replies
             .add_capabilities(request, applied.result?)
     }
@@ -93,6 +96,7 @@ impl ClientOperations {
         let requester = Requester {
             origin,
             is_server: false,
+            on_behalf_of: None,
             slot_seq: request.slot_seq,
             caller: &request.caller,
             opens,
@@ -129,12 +133,18 @@ impl ClientOperations {
         // The new size is committed. If an OST keeps the truncate from being done, the requester gets the OST's error: the
         // promise stands, a background task completes it, and until then every use of the file's bytes fails with the same error.
         // A replay of the request comes here without the truncate and must find it.
+        let is_first_reply = applied.truncate.is_some();
         let truncate = match (applied.truncate.take(), op) {
             (None, meta::MetaOp::Truncate { ino, .. }) => self.pending_truncates.of(*ino),
             (truncate, _) => truncate,
         };
         if let Some(truncate) = truncate {
             Box::pin(self.truncates.run_truncate(origin, truncate)).await?;
+            if is_first_reply
+                && let Some(seen) = self.driver.lease_truncated(origin.session, applied)
+            {
+                self.store.committed(origin, seen).await?;
+            }
             // `seq` covers that it is done, too: a sync of what the client writes next must cover it, or the start after a power
             // loss would find the promise and truncate those bytes.
             *seq = self.store.committed_seq().max(*seq);

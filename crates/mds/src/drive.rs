@@ -8,8 +8,8 @@ use crate::store::MetadataStore;
 use crate::truncates::TruncateRunner;
 use crate::write_leases::LeaseContext;
 use gupfs_namespace::{Operation, Prerequisite};
-use gupfs_proto::FsError;
 use gupfs_proto::meta::MetaOp;
+use gupfs_proto::{FsError, Seq, SessionId};
 use std::sync::Arc;
 
 pub struct OperationDriver {
@@ -37,6 +37,11 @@ impl OperationDriver {
         }
     }
 
+    /// See `ShardDriver::lease_truncated`.
+    pub fn lease_truncated(&self, session: SessionId, applied: &mut AppliedOp) -> Option<Seq> {
+        self.driver.lease_truncated(session, applied)
+    }
+
     /// Applies an operation and stages its batch, or its batches if it has more to do than one batch holds.
     ///
     /// # Errors
@@ -47,6 +52,7 @@ impl OperationDriver {
         op: &MetaOp,
     ) -> Result<AppliedOp, FsError> {
         tracing::trace!(target: "walk", file = file!(), "drive");
+        let mut closed = self.driver.closed_lease_keys();
         let mut scanned = self.driver.begin_scans();
         let mut lease_context = LeaseContext::default();
         let mut rounds = 0;
@@ -58,6 +64,7 @@ impl OperationDriver {
                 None,
                 &scanned,
                 &lease_context,
+                &mut closed,
             )? {
                 Attempt::Done(applied) if applied.has_more_batches => {
                     // It has made progress, and its scans are not the newest state any more.
@@ -69,9 +76,19 @@ impl OperationDriver {
                     applied.used_callbacks = lease_context.has_sent_callbacks();
                     return Ok(applied);
                 }
+                Attempt::Revoke(conflicts) => {
+                    let origin = requester.origin;
+                    self.driver.revoke_leases(origin, conflicts).await?;
+                    continue;
+                }
                 Attempt::RecordChanged => unreachable!("no record was expected"),
                 Attempt::Need(need, given) => (need, given),
             };
+            // What the operation now waits for may take long, and meanwhile the keys may be leased. (It never waits for a session while others
+            // wait for the keys: closed keys delay no change.)
+            if !matches!(need.0, Prerequisite::Keys(_) | Prerequisite::Scan { .. }) {
+                closed.reopen();
+            }
             match need {
                 (Prerequisite::Keys(keys), _) => {
                     self.store.fetch_all(requester.origin, keys).await?

@@ -2,7 +2,7 @@
 //!
 //! Owns   the driver of the shard's state machine (records in, batches out), recovery, the background tasks; the registered
 //!        targets and the space that placement chooses by; the sessions, and the callbacks to sessions (`callback`, `glimpse`);
-//!        the locks of programs (`locks`).
+//!        the locks of programs (`locks`), the leases on metadata (`metadata_leases`).
 //! Never  touches file bytes beyond inline data, decides what an operation means.
 //! Enter  at `Mds::start`; a request at `RequestHandler::handle_request` (request.rs), an operation at `OperationDriver::drive`
 //!        (drive.rs). `parts/mod.rs` shows which part uses which.
@@ -23,6 +23,7 @@ mod join;
 pub mod limits;
 mod locks;
 mod mds;
+mod metadata_leases;
 mod options;
 mod origin;
 pub mod osts;
@@ -54,6 +55,7 @@ mod writer_recovery;
 pub use callback::CallbackPeer;
 pub use error::StartError;
 pub use mds::Mds;
+pub use metadata_leases::LeaseStatus;
 pub use options::MdsOptions;
 pub use pending_work::{PurgeStatus, UnfinishedStatus};
 pub use recover::RecoveryReport;

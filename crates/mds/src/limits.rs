@@ -45,6 +45,10 @@ pub const RETRY: Duration = Duration::from_secs(2);
 
 /// How long a request waits for any one thing (a commit, a sync, an OST) before it fails with an error that names this thing.
 pub const DEADLINE: Duration = Duration::from_secs(60);
+// A session that does not answer a revocation of leases ends before the change that waits for it fails.
+const _: () = assert!(
+    gupfs_proto::limits::SERVER_TERM.as_secs() + EXPIRY_CHECK_EVERY.as_secs() < DEADLINE.as_secs()
+);
 
 /// How often the objects of files that were closed without a sync are confirmed. By then the OST has synced objects that were
 /// idle for five seconds, so mostly nothing is left to sync; and a file that is removed within the interval is never synced.
@@ -69,6 +73,11 @@ const _: () = assert!(RESERVE_MIN <= RESERVE_MAX);
 
 /// How long `stop` waits for the requests in flight.
 pub const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a stop waits until all sessions have given up their leases: a client answers at once. After a stop without the answer of
+/// all, the next start waits for the sessions as after a crash.
+pub const STOP_REVOKE_TIMEOUT: Duration = Duration::from_secs(2);
+const _: () = assert!(STOP_REVOKE_TIMEOUT.as_secs() < STOP_WAIT.as_secs());
 
 /// Random bytes read from the kernel at a time: one call for 512 operations instead of one for each.
 pub const ENTROPY_BYTES: usize = 4 << 10;

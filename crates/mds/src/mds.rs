@@ -123,6 +123,12 @@ impl Mds {
         &self.recovery
     }
 
+    /// Has all sessions give up their leases on metadata, and grants no more. To be called before the connections are closed: after a stop
+    /// without it, the next start waits for all sessions as after a crash.
+    pub async fn revoke_all_leases(&self) {
+        self.parts.leases.revoke_all().await;
+    }
+
     /// Finishes the requests in flight, refuses new ones, stops the background tasks and closes the store with everything
     /// durable.
     ///
@@ -144,8 +150,11 @@ impl Mds {
                 () = self.parts.clock.sleep(STOP_CONFIRM_TIMEOUT) => {}
             }
         }
+        let has_failed = self.parts.store.failure().is_some();
+        let leases_revoked = has_failed || self.parts.leases.revoke_all().await;
         let mode = match self.parts.sweep.status().left {
-            0 => StopMode::Clean,
+            // The next owner serves changes at once after a clean stop.
+            0 if leases_revoked => StopMode::Clean,
             _ => StopMode::WorkPending,
         };
         self.parts.store.stop(mode).await

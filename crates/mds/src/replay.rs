@@ -212,6 +212,7 @@ impl Replay {
         let requester = Requester {
             origin,
             is_server: false,
+            on_behalf_of: None,
             slot_seq: Some(change.slot_seq),
             caller: &change.caller,
             opens: &opens,

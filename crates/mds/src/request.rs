@@ -6,17 +6,20 @@ use crate::client_operation::{ClientOperations, ReplyPosition};
 use crate::grace::Grace;
 use crate::in_flight::InFlightRequests;
 use crate::locks::LockService;
+use crate::metadata_leases::LeaseService;
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
 use crate::replay::Replay;
 use crate::serving::ServingState;
 use crate::session_registry::SessionRegistry;
+use crate::shard_driver::ReplyLeases;
 use crate::stats::{MdsStats, OpKind};
 use crate::store::MetadataStore;
 use gupfs_namespace::rights::OpenRights;
 use gupfs_platform::Clock;
+use gupfs_proto::lease::LeaseReply;
 use gupfs_proto::meta::{self, MetaReply, MetaReplyBody, MetaRequest};
-use gupfs_proto::{FsError, OwnerEpoch, Seq};
+use gupfs_proto::{FsError, OwnerEpoch, Seq, wire};
 use std::sync::Arc;
 
 /// Handles the requests of clients.
@@ -31,6 +34,7 @@ pub struct RequestHandler {
     pub replay: Arc<Replay>,
     pub access: Arc<AccessCheck>,
     pub locks: Arc<LockService>,
+    pub leases: Arc<LeaseService>,
     pub operations: ClientOperations,
     pub capability_replies: Arc<CapabilityReplies>,
     pub owner_epoch: OwnerEpoch,
@@ -45,6 +49,7 @@ impl RequestHandler {
         let mut position = ReplyPosition {
             seq: self.store.committed_seq(),
             change: None,
+            leases: ReplyLeases::default(),
         };
         let outer_kind = OpKind::of(&request.op);
         let is_wrapped = matches!(request.op, meta::MetaOp::WithOpenCapability { .. });
@@ -61,12 +66,13 @@ impl RequestHandler {
         };
         let took = self.clock.boot().since(begun);
         self.stats.finished(kind, took, result.is_err());
+        let change = position.change.filter(|_| result.is_ok());
         MetaReply {
             seq: position.seq,
             durable: self.store.durable_seq(),
             map_epoch: self.targets.epoch(),
-            change: position.change.filter(|_| result.is_ok()),
-            result,
+            change,
+            result: with_leases(result, position.leases),
         }
     }
 
@@ -116,6 +122,7 @@ impl RequestHandler {
         }
         match &request.op {
             meta::MetaOp::Sync { upto } => self.sync(origin, *upto, newest).await,
+            meta::MetaOp::AcceptLeases => self.leases.accept(request.session),
             meta::MetaOp::Lock(lock_request) => {
                 self.access
                     .check_right(request.session, &request.caller, opens, &request.op)
@@ -163,4 +170,24 @@ impl RequestHandler {
             .unwrap_or("the metadata server is stopped");
         FsError::StoreFailed(why.into())
     }
+}
+
+/// The result of a request, with the leases that go with it. An error carries leases only if it says what they cover: any other may not be
+/// what the operation decided.
+fn with_leases(
+    result: Result<MetaReplyBody, FsError>,
+    leases: ReplyLeases,
+) -> Result<MetaReplyBody, FsError> {
+    let says_what_is_leased = matches!(
+        result,
+        Ok(_) | Err(FsError::NotFound | FsError::Denied | FsError::NoAttribute)
+    );
+    if leases.is_empty() || !says_what_is_leased {
+        return result;
+    }
+    Ok(MetaReplyBody::LeaseReply(LeaseReply {
+        outcome: wire::encode_outcome(&result),
+        grants: leases.grants,
+        changed: leases.changed,
+    }))
 }

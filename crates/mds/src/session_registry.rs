@@ -97,10 +97,20 @@ impl SessionRegistry {
         Ok((self.issuer.as_ref()).map(|issuer| issuer.session_capability(session)))
     }
 
-    /// Unregisters the session; the caller cleans up after it.
-    pub fn unregister(&self, shard: &mut Shard, session: SessionId) {
+    /// Unregisters a session that its client has closed: it answers nothing by its leases any more.
+    pub fn unregister_closed(&self, shard: &mut Shard, session: SessionId) {
+        shard.leases.drop_session(session);
+        self.unregister(shard, session);
+    }
+
+    /// Unregisters the session; the caller cleans up after it. Its client may not know yet: its leases end with its term.
+    fn unregister(&self, shard: &mut Shard, session: SessionId) {
         shard.sessions.remove(&session);
-        shard.last_heard.remove(&session);
+        let now = self.clock.boot();
+        let last_heard = shard.last_heard.remove(&session).unwrap_or(now);
+        shard
+            .leases
+            .end_session(session, last_heard + SERVER_TERM, now);
         self.callbacks.begin_cleanup(session);
         self.locks.stop_waiting(session);
         self.grace.remove_missing(session);
@@ -131,6 +141,7 @@ impl SessionRegistry {
         for session in &sessions {
             self.unregister(&mut shard, *session);
         }
+        shard.leases.drop_expired(now);
         sessions
     }
 

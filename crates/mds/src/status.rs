@@ -2,6 +2,7 @@
 
 use crate::Mds;
 use crate::background::SweepStatus;
+use crate::metadata_leases::LeaseStatus;
 use crate::origin::RequestOrigin;
 use crate::osts::MdsTargetStatus;
 use crate::pending_work::{ConfirmStatus, PurgeStatus, UnfinishedStatus};
@@ -34,6 +35,8 @@ pub struct MdsStatus {
     pub waits: Vec<WaitStatus>,
     /// Locks that programs of all mounts hold.
     pub locks: u64,
+    /// Leases on metadata.
+    pub leases: LeaseStatus,
     pub store: StoreStatus,
     /// None if the records could not be read.
     pub inodes: Option<u64>,
@@ -137,6 +140,7 @@ impl Mds {
             under_way: parts.in_flight.count(),
             waits: self.all_waits(),
             locks: parts.locks.count(),
+            leases: parts.leases.status(),
             store: StoreStatus::of(&parts.store),
             inodes: counts.map(|counts| counts.inodes),
             purging: counts.map(|counts| counts.purging),

@@ -94,7 +94,7 @@ impl TruncateRunner {
             let id = truncate.id;
             let seq = self
                 .driver
-                .background_op(&BackgroundOp::TruncateDone { id, blocks })
+                .background_op_for(truncate.session, &BackgroundOp::TruncateDone { id, blocks })
                 .await?;
             *done = true;
             if self.keeps_sessions {
@@ -117,7 +117,7 @@ impl TruncateRunner {
                     };
                     let purge = Purge::decode(value).map_err(|error| damaged_record(key, error))?;
                     if matches!(purge.action, PurgeAction::Truncate { .. }) {
-                        self.pending.add(id, seq, purge.objects(id));
+                        self.pending.add(id, seq, None, purge.objects(id));
                     }
                     Ok(())
                 })

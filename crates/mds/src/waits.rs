@@ -29,6 +29,8 @@ pub enum WaitReason {
     /// The attributes of a file whose write lease this session holds.
     Glimpse(SessionId, InodeId),
     Revoke(SessionId, InodeId),
+    /// A session to drop what it knows by leases that a change revokes.
+    RevokeLeases(SessionId),
     /// Earlier requests that need the same write lease released.
     LeaseQueue(InodeId),
     /// Which removed files a session has open.
@@ -61,6 +63,10 @@ impl fmt::Display for WaitReason {
                     ino.0
                 )
             }
+            WaitReason::RevokeLeases(session) => write!(
+                f,
+                "session {session} to drop what it remembers of what this operation changes"
+            ),
             WaitReason::LeaseQueue(ino) => {
                 write!(
                     f,
@@ -141,6 +147,13 @@ impl WaitList {
             waits: self,
             number,
         }
+    }
+
+    /// The number of waits for such a reason.
+    pub fn count(&self, is_counted: impl Fn(&WaitReason) -> bool) -> usize {
+        let open = self.open.lock();
+        let reasons = open.list.values().map(|(_, reason, _)| reason);
+        reasons.filter(|reason| is_counted(reason)).count()
     }
 
     /// The waits, longest first.

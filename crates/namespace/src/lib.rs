@@ -2,10 +2,11 @@
 //!
 //! Owns   the keys and records of a shard, every metadata operation (`ops/`, one file each), the background operations that
 //!        finish what a client operation began (`background/`), placement of new files, the rules of `gupfs check`, and the
-//!        check of each operation's access rule (`rights`). Beside the records: advisory file locks (`locks`).
+//!        check of each operation's access rule (`rights`). Beside the records: advisory file locks (`locks`), and the leases on
+//!        metadata (`leases`).
 //! Never  does I/O, reads a clock, waits, or keeps state in memory that is not in the records (except reserved inode numbers,
-//!        and locks).
-//! Enter  at `ShardMachine::apply`; for locks at `locks::LockTable::request`.
+//!        locks, and leases).
+//! Enter  at `ShardMachine::apply`; for locks at `locks::LockTable::request`; for leases at `leases::LeaseTable::grant`.
 //!
 //! A driver (the metadata server) calls `apply`. On `ApplyResult::Needs` it fetches what is missing and calls `apply` again, from
 //! the start. On `ApplyResult::Done` it commits the batch, sends the reply when the newest batch that the operation read is
@@ -25,7 +26,7 @@
 //! | `stored_reply`, `shard_machine` | one operation from its request to its effects |
 //!
 //! Beside them, `check` and `salvage` work on records without a view (`background` repairs with both), `initial_batch` makes the
-//! first records, and `locks` uses no record.
+//! first records, `locks` uses no record, and `leases` compares the records that a batch changes with those that it replaces.
 
 mod acl;
 mod background;
@@ -40,12 +41,14 @@ mod hash;
 mod initial_batch;
 mod inode_numbers;
 mod key;
+pub mod leases;
 pub mod locks;
 mod open_rights;
 mod ops;
 mod permission;
 mod placement;
 mod record;
+mod reply_leases;
 mod requester;
 pub mod rights;
 pub mod salvage;
@@ -73,4 +76,5 @@ pub use record::{
     RecordDecodeError, ReplySummary, RetiredVerifier, SessionRecord, StoreFormat, StoredReply,
     UNASKED_SESSIONS, Unconfirmed, UnfinishedTruncate, Usage, WriteLease, XattrRecord,
 };
+pub use reply_leases::{changed_attributes, leasable_keys};
 pub use shard_machine::{Operation, ShardMachine};

@@ -147,7 +147,7 @@ fn apply_client_op(view: &mut OpView, ctx: &OpContext, op: &meta::MetaOp) -> OpR
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-    use crate::{ApplyResult, CachedRecord, Operation, RecordSource, ShardMachine};
+    use crate::{ApplyResult, Operation, ShardMachine};
     use gupfs_proto::meta::{self, MetaReplyBody, SlotSeq};
     use gupfs_proto::{Caller, FsError, Slot};
 
@@ -228,23 +228,6 @@ mod tests {
             crate::inode_numbers::FIRST_INODE_COUNTER + gupfs_proto::limits::INODE_BLOCK
         );
         server.assert_clean();
-    }
-
-    /// A driver without a record in memory.
-    struct ColdRecords;
-
-    impl RecordSource for ColdRecords {
-        fn get(&self, _: &crate::RecordKey) -> CachedRecord {
-            CachedRecord::Unknown
-        }
-
-        fn scan(
-            &self,
-            _: &crate::KeyRange,
-            _: usize,
-        ) -> Option<Vec<(crate::RecordKey, bytes::Bytes)>> {
-            None
-        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Bounds on the contents of requests. The decoder checks them and rejects a request that exceeds one, so that the code behind it
 //! need not check.
 
+use crate::callback::CallbackRequest;
 use crate::caller::Caller;
 use crate::limits::{
     ADDRESS_MAX, GROUPS_MAX, OPEN_CAPABILITIES_MAX, REPLAY_LOCKS_MAX, REPLAY_RECORDS_MAX,
@@ -52,6 +53,20 @@ pub(crate) fn check_op(op: &MetaOp) -> BoundsResult {
             proofs.len(),
             OPEN_CAPABILITIES_MAX,
         ),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn check_meta_reply(reply: &meta::MetaReply) -> BoundsResult {
+    match &reply.result {
+        Ok(meta::MetaReplyBody::LeaseReply(lease_reply)) => lease_reply.check_bounds(),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn check_callback(request: &CallbackRequest) -> BoundsResult {
+    match request {
+        CallbackRequest::RevokeLeases { revocation, .. } => revocation.check_bounds(),
         _ => Ok(()),
     }
 }

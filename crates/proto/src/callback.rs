@@ -6,6 +6,7 @@
 
 use crate::error::FsError;
 use crate::ids::{InodeId, OwnerEpoch, SessionId};
+use crate::lease::LeaseRevocation;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -28,9 +29,19 @@ pub enum CallbackRequest {
         acquire: u64,
         grant_seq: u64,
     },
+    // Since version 3.
+    /// Leases of the session are void: the client drops what it knows by them, and replies. It replies also if it has none of them.
+    RevokeLeases {
+        session: SessionId,
+        instance: OwnerEpoch,
+        revocation: LeaseRevocation,
+    },
 }
 
 impl CallbackRequest {
+    /// The version of the CALLBACK protocol that added `RevokeLeases`.
+    pub const REVOKE_LEASES_SINCE: u8 = 3;
+
     /// The callback's name in trace spans and metrics.
     pub fn name(&self) -> &'static str {
         match self {
@@ -38,6 +49,7 @@ impl CallbackRequest {
             CallbackRequest::Revoke { .. } => "give_back",
             CallbackRequest::CheckOpen { .. } => "removed",
             CallbackRequest::LockGranted { .. } => "granted",
+            CallbackRequest::RevokeLeases { .. } => "revoke_leases",
         }
     }
 }

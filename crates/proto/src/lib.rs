@@ -18,6 +18,7 @@ pub mod data;
 pub mod error;
 pub mod ids;
 pub mod layout;
+pub mod lease;
 pub mod limits;
 pub mod lock;
 pub mod meta;

@@ -98,6 +98,13 @@ pub const FORGET_MAX: usize = BACKGROUND_BATCH;
 pub const SLOTS: u16 = 64;
 const _: () = assert!(SLOTS as usize <= BACKGROUND_BATCH);
 
+/// Most leases that one reply grants: a page of a listing with attributes has one for each name and each inode.
+pub const GRANTS_MAX: usize = 2 * READDIR_ENTRIES_MAX + 8;
+
+/// Most leases that one callback revokes: some 12 bytes each.
+pub const REVOKED_KEYS_MAX: usize = 4_096;
+const _: () = assert!(REVOKED_KEYS_MAX as u64 * 32 <= BODY_MAX.get());
+
 /// Longest name of a session, for operators: a host and a mount point. The server stores it and keeps it in memory.
 pub const SESSION_NAME_MAX: usize = 256;
 

@@ -295,6 +295,11 @@ pub enum MetaOp {
         create_mode: CreateMode,
         access: AccessMode,
     },
+
+    // Since version 9.
+    /// The session takes leases: replies may grant them, and it answers `CallbackRequest::RevokeLeases`. The client sends it after each
+    /// connect and reconnect; until the reply, it has no leases.
+    AcceptLeases,
 }
 
 /// Mode of a new inode: `mode` as the program requested it, and the `umask` of the program (a default ACL overrides it).
@@ -448,6 +453,14 @@ pub enum MetaReplyBody {
     },
     Synced,
     Lock(lock::LockReply),
+
+    // Since version 9, and only to sessions that have sent `AcceptLeases`.
+    LeasesAccepted {
+        /// The server squashes root of this client's host: the client checks permissions as the server does.
+        root_squashed: bool,
+    },
+    /// The outcome of an operation, with leases.
+    LeaseReply(crate::lease::LeaseReply),
 }
 
 /// An open file: its attributes, layout and capability.

@@ -84,6 +84,7 @@ pub enum ReplyKind {
     CapabilityIssued,
     Synced,
     Lock,
+    LeasesAccepted,
     /// The reply to the operation in it.
     Inner,
 }
@@ -205,6 +206,7 @@ operations! {
     IssueCapability { ino, rights } = "permit",   Some(*ino),                Driver,      rule_of_capability(*ino, *rights),   CapabilityIssued, Client,   Same,                   6;
     Lock(request)            = "lock",            inode_of_lock(request),    Driver,      rule_of_lock(request),               Lock,             Program,  Same,                   6;
     WithOpenCapability       = "proven",          None,                      Driver,      PerPart,                             Inner,            Client,   Same,                   8;
+    AcceptLeases             = "accept_leases",   None,                      Driver,      Session,                             LeasesAccepted,   Client,   Same,                   9;
 }
 
 /// The version of META that has an open with these flags: version 7 added O_APPEND.
@@ -337,6 +339,9 @@ impl ReplyKind {
             MetaReplyBody::CapabilityIssued { .. } => self == ReplyKind::CapabilityIssued,
             MetaReplyBody::Synced => self == ReplyKind::Synced,
             MetaReplyBody::Lock(_) => self == ReplyKind::Lock,
+            MetaReplyBody::LeasesAccepted { .. } => self == ReplyKind::LeasesAccepted,
+            // The outcome in it has the kind.
+            MetaReplyBody::LeaseReply(_) => false,
         }
     }
 }

@@ -55,12 +55,12 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     (MessageKind::LINK, 1, 2),
     // 2: replay of changes. 3: capabilities (`capability`). 4: the instance of the server. 5: locks. 6: inline bytes moved to
     // objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `AccessMode`).
-    // 8: open capabilities (two operations).
-    (MessageKind::META, 6, 8),
+    // 8: open capabilities (two operations). 9: leases (an operation and two replies).
+    (MessageKind::META, 6, 9),
     // 2: capabilities. 3: write verifiers.
     (MessageKind::DATA, 3, 3),
-    // 2: callbacks for granted locks.
-    (MessageKind::CALLBACK, 2, 2),
+    // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them.
+    (MessageKind::CALLBACK, 2, 3),
     // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply).
     (MessageKind::CLUSTER, 2, 3),
 ];
@@ -152,6 +152,26 @@ pub fn encode_op(op: &meta::MetaOp) -> Bytes {
     Bytes::from(bytes.expect("an operation is plain data"))
 }
 
+/// Encodes the outcome of an operation for `LeaseReply::outcome`.
+pub fn encode_outcome(outcome: &Result<meta::MetaReplyBody, FsError>) -> Bytes {
+    let bytes = postcard::to_stdvec(outcome);
+    Bytes::from(bytes.expect("an outcome is plain data"))
+}
+
+/// # Errors
+/// When these are not the bytes of an outcome, or when it contains another `LeaseReply`.
+pub fn decode_outcome(bytes: &[u8]) -> Result<Result<meta::MetaReplyBody, FsError>, DecodeError> {
+    const NAME: &str = "the outcome in a reply with leases";
+    let outcome = decode_body(NAME, bytes)?;
+    match &outcome {
+        Ok(meta::MetaReplyBody::LeaseReply(_)) => Err(DecodeError {
+            message: NAME,
+            reason: "it contains another one".to_string(),
+        }),
+        _ => Ok(outcome),
+    }
+}
+
 /// # Errors
 /// When these are not the bytes of an operation.
 pub fn decode_op(bytes: &[u8]) -> Result<meta::MetaOp, DecodeError> {
@@ -191,8 +211,8 @@ macro_rules! messages_without_payload {
 
 messages_without_payload! {
     meta::MetaRequest: MessageKind::META, "a metadata request", bounds::check_meta_request => min_version_of_meta;
-    meta::MetaReply: MessageKind::META, "a metadata reply";
-    callback::CallbackRequest: MessageKind::CALLBACK, "a callback";
+    meta::MetaReply: MessageKind::META, "a metadata reply", bounds::check_meta_reply;
+    callback::CallbackRequest: MessageKind::CALLBACK, "a callback", bounds::check_callback => min_version_of_callback;
     callback::CallbackReply: MessageKind::CALLBACK, "a callback reply";
     cluster::ClusterRequest: MessageKind::CLUSTER, "a cluster request", bounds::check_cluster_request => min_version_of_cluster;
     cluster::ClusterReply: MessageKind::CLUSTER, "a cluster reply";
@@ -200,6 +220,15 @@ messages_without_payload! {
 
 fn min_version_of_meta(request: &meta::MetaRequest) -> u8 {
     request.op.operation().since
+}
+
+fn min_version_of_callback(request: &callback::CallbackRequest) -> u8 {
+    match request {
+        callback::CallbackRequest::RevokeLeases { .. } => {
+            callback::CallbackRequest::REVOKE_LEASES_SINCE
+        }
+        _ => 2,
+    }
 }
 
 /// Version 3 added two requests.

@@ -8,7 +8,7 @@ use crate::peer::{Peer, ReplyFuture, Transport};
 use crate::pending_requests::PendingRequests;
 use gupfs_platform::BootTime;
 use gupfs_proto::FsError;
-use gupfs_proto::wire::{Message, ReplyMessage};
+use gupfs_proto::wire::{Message, MessageKind, ReplyMessage};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -95,6 +95,11 @@ impl ConnectedPeer {
     /// connection.
     pub(crate) fn note_forbidden(&self) -> bool {
         !self.sent_forbidden.swap(true, Relaxed)
+    }
+
+    /// Whether the handshake negotiated messages of this version.
+    pub fn accepts_version(&self, kind: MessageKind, version: u8) -> bool {
+        self.framed.accepts(kind, version)
     }
 
     /// Whether the connection is closed.

@@ -36,6 +36,8 @@ impl Client {
             } => self
                 .lock_table
                 .apply_grant(session, instance, acquire, grant_seq),
+            // This client accepts no leases, so it has none.
+            CallbackRequest::RevokeLeases { .. } => {}
             CallbackRequest::CheckOpen { inodes } => {
                 return Ok(CallbackReplyBody::IsOpen(
                     self.opens.which_are_open(&inodes).await,

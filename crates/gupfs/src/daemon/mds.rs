@@ -114,6 +114,7 @@ pub async fn run(
     if let Some(metrics) = metrics {
         metrics.stop();
     }
+    mds.revoke_all_leases().await;
     if let Some(server) = parts.server.get() {
         server.stop();
     }

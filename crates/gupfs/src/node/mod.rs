@@ -171,6 +171,9 @@ impl Node {
         if let Some(metrics) = &self.metrics {
             metrics.stop();
         }
+        if let Some(mds) = &self.parts.mds {
+            mds.revoke_all_leases().await;
+        }
         if let Some(server) = self.parts.server.get() {
             server.stop();
         }

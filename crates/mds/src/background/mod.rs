@@ -2,7 +2,7 @@
 //!
 //! Owns   freeing the space of removed and forgotten files, confirming objects of files that were closed without a sync, asking
 //!        sessions whether they have removed files open, finishing work that an OST delayed, watching free space, telling
-//!        sessions of locks that were granted to their waiters.
+//!        sessions of locks that were granted to their waiters, revoking leases of which there are too many.
 //! Never  blocks a request: a step changes at most `BACKGROUND_BATCH` records.
 //! Enter  at `start`.
 
@@ -24,6 +24,7 @@ pub use unfinished::UnfinishedTask;
 
 use crate::grace::Grace;
 use crate::locks::LockService;
+use crate::metadata_leases::LeaseService;
 use crate::replay::Replay;
 use crate::session_end::SessionEnd;
 use gupfs_platform::{Task, Tasks};
@@ -39,6 +40,7 @@ pub struct BackgroundTasks {
     pub confirm: Arc<ConfirmTask>,
     pub space: Arc<SpaceWatch>,
     pub locks: Arc<LockService>,
+    pub leases: Arc<LeaseService>,
     /// Where sessions outlive the server: it ends those that do not renew.
     pub expiry: Option<Arc<SessionEnd>>,
     /// After a start that followed no orderly stop.
@@ -56,6 +58,7 @@ impl BackgroundTasks {
             tasks.spawn("confirm", run_after(grace, self.confirm.run())),
             tasks.spawn("space", self.space.run()),
             tasks.spawn("grants", self.locks.run_lock_grants()),
+            tasks.spawn("lease excess", self.leases.run_excess(tasks.clone())),
         ];
         if !grace.is_over() {
             let replay = self.replay;

@@ -99,6 +99,7 @@ fn shard_driver(
         removed_files: pending.removed_files.clone(),
         confirm: pending.confirm.clone(),
         reserve: lower.reserve.clone(),
+        lease_service: lower.leases.clone(),
         shards: input.shards,
         owner_epoch: input.owner_epoch,
         sessions_skipped: input.sessions_skipped,

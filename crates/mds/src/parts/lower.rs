@@ -4,6 +4,7 @@ use super::MdsPartsInput;
 use crate::callback::CallbackTable;
 use crate::grace::Grace;
 use crate::locks::{LockService, LockServiceParts};
+use crate::metadata_leases::{LeaseService, LeaseServiceParts};
 use crate::placement::Placement;
 use crate::reserve::MetadataReserve;
 use crate::serving::ServingState;
@@ -24,6 +25,7 @@ pub struct LowerParts {
     pub sessions: SessionTable,
     pub callbacks: Arc<CallbackTable>,
     pub locks: Arc<LockService>,
+    pub leases: Arc<LeaseService>,
     pub grace: Arc<Grace>,
     pub registry: Arc<SessionRegistry>,
     pub placement: Arc<Placement>,
@@ -56,6 +58,14 @@ impl LowerParts {
             platform: input.platform.clone(),
             owner_epoch: input.owner_epoch,
         }));
+        let leases = Arc::new(LeaseService::new(LeaseServiceParts {
+            shard: shard.clone(),
+            callbacks: callbacks.clone(),
+            waits: waits.clone(),
+            clock: clock.clone(),
+            owner_epoch: input.owner_epoch,
+            sessions_expire: input.keeps_sessions,
+        }));
         let grace = Arc::new(Grace::new(waits.clone()));
         let registry = Arc::new(SessionRegistry::new(
             shard.clone(),
@@ -77,6 +87,7 @@ impl LowerParts {
             sessions,
             callbacks,
             locks,
+            leases,
             grace,
             registry,
         }

@@ -14,6 +14,7 @@ use crate::grace::Grace;
 use crate::in_flight::InFlightRequests;
 use crate::inode_numbers::InodeNumbers;
 use crate::locks::LockService;
+use crate::metadata_leases::LeaseService;
 use crate::osts::Targets;
 use crate::pending_work::{
     ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, UnfinishedWork,
@@ -77,6 +78,7 @@ pub struct MdsParts {
     pub sessions: SessionTable,
     pub callbacks: Arc<CallbackTable>,
     pub locks: Arc<LockService>,
+    pub leases: Arc<LeaseService>,
     pub grace: Arc<Grace>,
     pub registry: Arc<SessionRegistry>,
     pub pending_truncates: Arc<PendingTruncates>,
@@ -145,6 +147,7 @@ impl MdsParts {
             sessions: lower.sessions,
             callbacks: lower.callbacks,
             locks: lower.locks,
+            leases: lower.leases,
             grace: lower.grace,
             registry: lower.registry,
             pending_truncates: pending.truncates,
@@ -214,6 +217,7 @@ impl MdsParts {
             confirm: self.confirm_task.clone(),
             space: self.space.clone(),
             locks: self.locks.clone(),
+            leases: self.leases.clone(),
             expiry: self.keeps_sessions.then(|| self.session_end.clone()),
             sweep: with_sweep.then(|| SweepTask {
                 store: self.store.clone(),

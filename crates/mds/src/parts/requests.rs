@@ -70,6 +70,7 @@ impl RequestParts {
             replay: replay.clone(),
             access,
             locks: lower.locks.clone(),
+            leases: lower.leases.clone(),
             operations,
             capability_replies,
             owner_epoch: input.owner_epoch,

@@ -5,7 +5,7 @@
 //! the others wait and then look again.
 
 use gupfs_namespace::PurgeId;
-use gupfs_proto::{InodeId, ObjectId, OstId, Seq};
+use gupfs_proto::{InodeId, ObjectId, OstId, Seq, SessionId};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +20,9 @@ pub struct PendingTruncate {
     /// The batch that promised it: the OSTs may not remove bytes before this batch is durable, or a power loss in between would
     /// leave a file that was never truncated and yet has lost its end.
     pub seq: Seq,
+    /// The session whose request promised it, and which gets the attributes after it in the reply; None for one from before this
+    /// start.
+    pub session: Option<SessionId>,
     /// Each object, and the length that remains.
     pub objects: Vec<(OstId, ObjectId, u64)>,
     /// Locked by the task that runs the truncate; true when it is done.
@@ -31,11 +34,13 @@ impl PendingTruncates {
         &self,
         id: PurgeId,
         seq: Seq,
+        session: Option<SessionId>,
         objects: Vec<(OstId, ObjectId, u64)>,
     ) -> Arc<PendingTruncate> {
         let truncate = Arc::new(PendingTruncate {
             id,
             seq,
+            session,
             objects,
             done: tokio::sync::Mutex::new(false),
         });

@@ -4,8 +4,9 @@ use super::root_squash::squash_root;
 use super::session_owners::{SessionOwners, add_client_key};
 use crate::mds::Mds;
 use gupfs_proto::FsError;
+use gupfs_proto::callback::CallbackRequest;
 use gupfs_proto::meta::{MetaOp, MetaReply, MetaReplyBody, MetaRequest};
-use gupfs_proto::wire::ReplyMessage as _;
+use gupfs_proto::wire::{MessageKind, ReplyMessage as _};
 use gupfs_rpc::{ClientKeyId, ConnectedPeer, ConnectionObserver, PeerHandler, Service};
 use std::sync::Arc;
 
@@ -65,7 +66,16 @@ impl PeerHandler<MetaRequest, MetaReply> for MetaHandler {
         if let MetaOp::OpenSession { client } = &mut request.op {
             add_client_key(client, &from);
         }
-        let reply = self.mds.clone().handle(request).await;
+        if let MetaOp::AcceptLeases = &request.op
+            && !from.accepts_version(MessageKind::CALLBACK, CallbackRequest::REVOKE_LEASES_SINCE)
+        {
+            // The process could not be asked to give them up.
+            return MetaReply::from_error(FsError::NotSupported);
+        }
+        let mut reply = self.mds.clone().handle(request).await;
+        if let Ok(MetaReplyBody::LeasesAccepted { root_squashed }) = &mut reply.result {
+            *root_squashed = self.squashes_root_of(&from);
+        }
         match &reply.result {
             Ok(MetaReplyBody::Session { session, .. }) => {
                 self.owners.attach(&self.mds, &from, *session);

@@ -1,17 +1,19 @@
 //! # shard: the state behind the shard's lock
 //!
-//! Owns   the state machine, and the inputs of every operation besides the records: the registered sessions, the targets among
-//!        which placement chooses, random numbers, the time.
+//! Owns   the state machine, and the inputs of every operation besides the records: the registered sessions and their leases on
+//!        metadata, the targets among which placement chooses, random numbers, the time.
 //! Never  reads or stages a record.
 //! Enter  at `ShardDriver` (shard_driver) for operations; at `SessionTable` to read which sessions are registered.
 //!
 //! Reading, deciding and staging happen under this one lock, so operations have one order, which is the order of the log.
 
 mod entropy;
+mod metadata_leases;
 mod new_files;
 mod recent_keys;
 mod session_table;
 
+pub use metadata_leases::MetadataLeases;
 pub use new_files::NewFiles;
 pub use recent_keys::RecentKeys;
 pub use session_table::SessionTable;
@@ -38,6 +40,8 @@ pub struct Shard {
     pub sessions: BTreeMap<SessionId, SessionInfo>,
     /// When each session was renewed last.
     pub last_heard: BTreeMap<SessionId, BootTime>,
+    /// The sessions' leases on metadata: granted, and tested by changes, under this lock.
+    pub leases: MetadataLeases,
     /// Keys staged while a scan is open.
     pub recent: RecentKeys,
     /// Files that were created a short while ago, and opened by no session but the one that created them.
@@ -63,6 +67,7 @@ impl Shard {
             targets: Arc::from([]),
             sessions: BTreeMap::new(),
             last_heard: BTreeMap::new(),
+            leases: MetadataLeases::default(),
             recent: RecentKeys::default(),
             new_files: NewFiles::default(),
             blocks_given: BTreeMap::new(),
@@ -75,6 +80,11 @@ impl Shard {
     pub fn now(&mut self) -> Timestamp {
         self.last_now = self.last_now.max(self.clock.now());
         self.last_now
+    }
+
+    /// The time of leases.
+    pub fn boot(&self) -> BootTime {
+        self.clock.boot()
     }
 
     /// The time of a replayed change: its original time, if that does not run back or ahead.

@@ -2,8 +2,10 @@
 
 use crate::pending_work::PendingTruncate;
 use gupfs_namespace::Prerequisite;
+use gupfs_namespace::leases::LeaseConflicts;
+use gupfs_proto::lease::LeaseGrant;
 use gupfs_proto::meta::{AppliedChange, MetaReplyBody};
-use gupfs_proto::{FsError, Seq, SessionId, VirtualShard};
+use gupfs_proto::{Attr, FsError, Seq, SessionId, VirtualShard};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,6 +30,23 @@ pub struct AppliedOp {
     pub used_callbacks: bool,
     /// The operation has more to do than one batch holds.
     pub has_more_batches: bool,
+    /// What the requester may remember of the reply.
+    pub leases: ReplyLeases,
+}
+
+/// The leases that go out with a reply.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ReplyLeases {
+    pub grants: Vec<LeaseGrant>,
+    /// The attributes, after the change, of inodes that the operation changed, that the reply does not contain and on whose attributes
+    /// the requester has a lease.
+    pub changed: Vec<Attr>,
+}
+
+impl ReplyLeases {
+    pub fn is_empty(&self) -> bool {
+        self.grants.is_empty() && self.changed.is_empty()
+    }
 }
 
 impl AppliedOp {
@@ -44,6 +63,7 @@ impl AppliedOp {
             durable: false,
             used_callbacks: false,
             has_more_batches: false,
+            leases: ReplyLeases::default(),
         }
     }
 }
@@ -53,5 +73,7 @@ pub enum Attempt {
     Done(AppliedOp),
     /// The number is how many blocks of inode numbers the shard had been given: a task that finds more does not reserve another.
     Need(Prerequisite, u64),
+    /// Nothing is staged: other sessions must give up these leases first. Their keys are closed to grants.
+    Revoke(LeaseConflicts),
     RecordChanged,
 }

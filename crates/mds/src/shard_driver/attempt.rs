@@ -1,6 +1,8 @@
 //! One attempt at an operation, under the shard's lock.
 
-use super::{Attempt, ExpectedRecord, Requester, ScanCache, ShardDriver, StoreView};
+use super::{
+    Attempt, ClosedLeaseKeys, ExpectedRecord, Requester, ScanCache, ShardDriver, StoreView,
+};
 use crate::shard::{NewFiles, Shard};
 use crate::write_leases::LeaseContext;
 use gupfs_namespace::{
@@ -17,6 +19,7 @@ impl ShardDriver {
         expected: Option<&ExpectedRecord>,
         scanned: &ScanCache<'_>,
         lease_context: &LeaseContext<'_>,
+        closed: &mut ClosedLeaseKeys<'_>,
     ) -> Result<Attempt, FsError> {
         tracing::trace!(target: "walk", file = file!(), "attempt");
         let mut guard = self.shard.lock();
@@ -67,8 +70,25 @@ impl ShardDriver {
                 Ok(Attempt::Need(need, given))
             }
             ApplyResult::Done(effects) => {
+                let changes = self.lease_changes(shard, &view, &effects);
+                let by = requester.changing_session();
+                let conflicts = shard.leases.conflicts(by, &changes);
+                if !conflicts.revocations.is_empty() {
+                    closed.close(&mut shard.leases, &changes);
+                    return Ok(Attempt::Revoke(conflicts));
+                }
                 let seen = view.newest();
-                let applied = self.stage(shard, effects, seen, op, (session, now));
+                let leasing = self.leasing_session(shard, &requester, &effects);
+                let changed = leasing.map(|session| self.changed_for(shard, session, &effects));
+                let mut applied = self.stage(shard, effects, seen, op, (session, now));
+                closed.reopen_in(&mut shard.leases);
+                if let Some(by) = by {
+                    let at = shard.boot();
+                    shard.leases.note_changes(by, &changes, at);
+                }
+                if let (Some(session), Some(changed)) = (leasing, changed) {
+                    self.grant_leases(shard, session, (op, scanned), &mut applied, changed);
+                }
                 Ok(Attempt::Done(applied))
             }
         }

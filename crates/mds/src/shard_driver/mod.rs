@@ -1,11 +1,14 @@
 //! # shard_driver: applies operations to the state machine and stages their batches
 //!
 //! Owns   the one place where records change: apply under the shard's lock, fetch missing records, apply again, stage.
-//! Never  waits for a session or an OST: an operation that needs one is `OperationDriver`'s (drive.rs).
+//! Never  waits for an OST, or for a session but to have leases on metadata revoked: an operation that needs more is `OperationDriver`'s
+//!        (drive.rs).
 //! Enter  at `ShardDriver::background_op` for the server's own operations, at `ShardDriver::attempt`.
 
 mod applied;
 mod attempt;
+mod closed_keys;
+mod lease_grants;
 mod requester;
 mod scans;
 mod stage;
@@ -14,11 +17,13 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use applied::{AppliedOp, Attempt};
+pub use applied::{AppliedOp, Attempt, ReplyLeases};
+pub use closed_keys::ClosedLeaseKeys;
 pub use requester::{ReplayContext, Requester};
 pub use scans::ScanCache;
 
 use crate::limits::ROUNDS_MAX;
+use crate::metadata_leases::LeaseService;
 use crate::origin::RequestOrigin;
 use crate::pending_work::{ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles};
 use crate::reserve::MetadataReserve;
@@ -27,9 +32,10 @@ use crate::shard::Shard;
 use crate::store::MetadataStore;
 use crate::write_leases::{LeaseContext, WriteLeases};
 use bytes::Bytes;
+use gupfs_namespace::leases::LeaseConflicts;
 use gupfs_namespace::rights::OpenRights;
 use gupfs_namespace::{BackgroundOp, Operation, Prerequisite, RecordKey};
-use gupfs_proto::{Caller, FsError, OwnerEpoch, Seq, VirtualShard, VirtualShards};
+use gupfs_proto::{Caller, FsError, OwnerEpoch, Seq, SessionId, VirtualShard, VirtualShards};
 use gupfs_store::kv::Kv;
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -50,6 +56,7 @@ pub struct ShardDriver {
     removed_files: Arc<RemovedFiles>,
     confirm: Arc<ConfirmProgress>,
     reserve: Arc<MetadataReserve>,
+    lease_service: Arc<LeaseService>,
     shards: VirtualShards,
     owner_epoch: OwnerEpoch,
     /// New sessions get numbers above these.
@@ -72,6 +79,7 @@ pub struct ShardDriverParts {
     pub removed_files: Arc<RemovedFiles>,
     pub confirm: Arc<ConfirmProgress>,
     pub reserve: Arc<MetadataReserve>,
+    pub lease_service: Arc<LeaseService>,
     pub shards: VirtualShards,
     pub owner_epoch: OwnerEpoch,
     pub sessions_skipped: u64,
@@ -92,6 +100,7 @@ impl ShardDriver {
             removed_files: parts.removed_files,
             confirm: parts.confirm,
             reserve: parts.reserve,
+            lease_service: parts.lease_service,
             shards: parts.shards,
             owner_epoch: parts.owner_epoch,
             sessions_skipped: parts.sessions_skipped,
@@ -129,9 +138,20 @@ impl ShardDriver {
 
     /// One step of a background task, staged and not committed.
     pub async fn background_op(&self, op: &BackgroundOp) -> Result<Seq, FsError> {
-        let applied = self
-            .apply(self.server_requester(), Operation::Background(op))
-            .await?;
+        self.background_op_for(None, op).await
+    }
+
+    /// As `background_op`, for a request of this session that has no reply yet.
+    pub async fn background_op_for(
+        &self,
+        session: Option<SessionId>,
+        op: &BackgroundOp,
+    ) -> Result<Seq, FsError> {
+        let requester = Requester {
+            on_behalf_of: session,
+            ..self.server_requester()
+        };
+        let applied = self.apply(requester, Operation::Background(op)).await?;
         applied.result.map(|_| applied.seq)
     }
 
@@ -140,6 +160,7 @@ impl ShardDriver {
         Requester {
             origin: RequestOrigin::server("background task"),
             is_server: true,
+            on_behalf_of: None,
             slot_seq: None,
             caller: &self.root,
             opens: OpenRights::NONE,
@@ -154,11 +175,12 @@ impl ShardDriver {
         expected: Option<&ExpectedRecord>,
     ) -> Result<Option<AppliedOp>, FsError> {
         let no_leases = LeaseContext::default();
+        let mut closed = self.closed_lease_keys();
         let mut scanned = self.begin_scans();
         let mut rounds = 0;
         while rounds < ROUNDS_MAX {
             rounds += 1;
-            match self.attempt(requester, op, expected, &scanned, &no_leases)? {
+            match self.attempt(requester, op, expected, &scanned, &no_leases, &mut closed)? {
                 Attempt::Done(applied) if applied.has_more_batches => {
                     // It has made progress, and its scans are not the newest state any more.
                     (rounds, scanned) = (0, self.begin_scans());
@@ -172,12 +194,30 @@ impl ShardDriver {
                 Attempt::Need(Prerequisite::Scan { range, limit }, _) => {
                     scanned.read(requester.origin, range, limit).await?
                 }
+                Attempt::Revoke(conflicts) => {
+                    self.revoke_leases(requester.origin, conflicts).await?
+                }
                 Attempt::Need(other, _) => {
                     unreachable!("an operation of the server needs {other:?}")
                 }
             }
         }
         Err(FsError::Overloaded)
+    }
+
+    /// The keys that one operation has closed to grants: none so far.
+    pub fn closed_lease_keys(&self) -> ClosedLeaseKeys<'_> {
+        ClosedLeaseKeys::new(&self.shard)
+    }
+
+    /// Has sessions give up the leases that an attempt found in its way.
+    pub async fn revoke_leases(
+        &self,
+        origin: RequestOrigin,
+        conflicts: LeaseConflicts,
+    ) -> Result<(), FsError> {
+        // Boxed because it is rare, and its future is larger than its callers.
+        Box::pin(self.lease_service.revoke(origin, conflicts)).await
     }
 
     /// The scans of one operation: none so far.

@@ -1,6 +1,6 @@
 //! Stages the batch of an applied operation, and notes what other tasks must know of it.
 
-use super::{AppliedOp, ShardDriver};
+use super::{AppliedOp, ReplyLeases, ShardDriver};
 use crate::shard::Shard;
 use crate::store::to_store;
 use gupfs_namespace::{BackgroundOp, Effects, FollowUp, Operation, RecordBatch};
@@ -39,20 +39,28 @@ impl ShardDriver {
             durable: false,
             used_callbacks: false,
             has_more_batches: effects.unfinished,
+            leases: ReplyLeases::default(),
         };
         for work in effects.follow_ups {
-            self.note_follow_up(shard, work, &mut applied);
+            self.note_follow_up(shard, work, session, &mut applied);
         }
         self.note_outcome(shard, op, &applied.result, (session, now));
         applied
     }
 
     /// Notes what the state machine leaves to do for this operation.
-    fn note_follow_up(&self, shard: &mut Shard, work: FollowUp, applied: &mut AppliedOp) {
+    fn note_follow_up(
+        &self,
+        shard: &mut Shard,
+        work: FollowUp,
+        session: SessionId,
+        applied: &mut AppliedOp,
+    ) {
         let seq = applied.seq;
         match work {
             FollowUp::Truncate { id, objects } => {
-                applied.truncate = Some(self.pending_truncates.add(id, seq, objects))
+                let truncate = self.pending_truncates.add(id, seq, Some(session), objects);
+                applied.truncate = Some(truncate)
             }
             FollowUp::Purge { id, objects } => self.purge_queue.add(id, seq, objects),
             FollowUp::Confirm(_) => self.confirm.expect(),
@@ -60,7 +68,7 @@ impl ShardDriver {
                 applied.reserved_block = Some((shard, counters))
             }
             FollowUp::SessionEnded(session) => {
-                self.registry.unregister(shard, session);
+                self.registry.unregister_closed(shard, session);
                 self.registry.may_announce_end(session);
                 applied.ended_session = Some(session);
             }

@@ -31,7 +31,7 @@ impl Service<CallbackRequest, CallbackReply> for CallbackClient {
     async fn handle(self: Arc<Self>, request: CallbackRequest) -> CallbackReply {
         self.note(format!("{} is asked to {}", self.name, request.name()));
         match request {
-            CallbackRequest::LockGranted { .. } => {}
+            CallbackRequest::LockGranted { .. } | CallbackRequest::RevokeLeases { .. } => {}
             CallbackRequest::Glimpse { ino } => self.end_write(ino, true).await,
             CallbackRequest::Revoke { ino } => {
                 short_pause().await;

@@ -170,8 +170,8 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
         MetaOp::Renew | MetaOp::Replay { .. } | MetaOp::IssueCapability { .. } => {
             Ok(MetaReplyBody::Done)
         }
-        // Locks are in no record (`locks`); and the driver unwraps operations with open capabilities.
-        MetaOp::Lock(_) | MetaOp::WithOpenCapability { .. } => {
+        // Locks and leases are in no record (`locks`, `leases`); and the driver unwraps operations with open capabilities.
+        MetaOp::Lock(_) | MetaOp::WithOpenCapability { .. } | MetaOp::AcceptLeases => {
             Err(gupfs_proto::FsError::NotSupported.into())
         }
     }

@@ -33,3 +33,16 @@ impl RecordSource for CachedRecords<'_> {
         })
     }
 }
+
+/// A driver without a record in memory.
+pub struct ColdRecords;
+
+impl RecordSource for ColdRecords {
+    fn get(&self, _: &RecordKey) -> CachedRecord {
+        CachedRecord::Unknown
+    }
+
+    fn scan(&self, _: &KeyRange, _: usize) -> Option<Vec<(RecordKey, Bytes)>> {
+        None
+    }
+}

@@ -5,10 +5,12 @@ mod action;
 mod cached_records;
 mod compare;
 mod largest;
+mod lease_keys;
 mod model;
 mod random;
 mod requests;
 mod server;
 
+pub use cached_records::ColdRecords;
 pub use requests::*;
 pub use server::{TestServer, batch_bytes};

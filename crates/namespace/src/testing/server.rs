@@ -9,6 +9,7 @@ use crate::{
     RecordKind, ShardMachine, initial_batch,
 };
 use bytes::Bytes;
+use gupfs_proto::lease::LeaseKey;
 use gupfs_proto::limits::BATCH_BYTES_MAX;
 use gupfs_proto::meta::{self, MetaReplyBody, PlacementTarget, SlotSeq};
 use gupfs_proto::operations::Execution;
@@ -47,6 +48,8 @@ pub struct TestServer {
     pub follow_ups: Vec<FollowUp>,
     /// The last batch of the last operation.
     pub batch: RecordBatch,
+    /// The leases that all batches have broken, since a test took them.
+    pub changed_leases: BTreeSet<LeaseKey>,
     pub batches: u32,
     /// The number of times that the last operation was applied.
     pub attempts: u32,
@@ -89,6 +92,7 @@ impl TestServer {
             truncates_at_once: true,
             follow_ups: Vec::new(),
             batch: Vec::new(),
+            changed_leases: BTreeSet::new(),
             batches: 0,
             attempts: 0,
             sequence: 0,
@@ -293,6 +297,7 @@ impl TestServer {
     }
 
     pub fn commit(&mut self, batch: RecordBatch) {
+        self.changed_leases.extend(self.changes_of(&batch));
         for (key, value) in batch {
             match value {
                 Some(value) => self.records.insert(key, value),

@@ -277,6 +277,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for MonitoredCa
             callback::CallbackRequest::Revoke { .. } => "revoke callback",
             callback::CallbackRequest::CheckOpen { .. } => "open check callback",
             callback::CallbackRequest::LockGranted { .. } => "lock callback",
+            callback::CallbackRequest::RevokeLeases { .. } => "lease callback",
         });
         let reply = self.callbacks.clone().handle(request).await;
         if self.monitor.instance_number() != before {

@@ -5,6 +5,7 @@ mod files;
 mod names;
 
 use super::action::{Action, NAMES};
+use super::lease_keys::Answers;
 use super::model::{Model, ModelCaller, ModelNode, ModelResult, NodeId};
 use super::*;
 use crate::rights::OpenRights;
@@ -13,7 +14,7 @@ use gupfs_proto::meta::{self, AccessMode, CreateMode, MetaReplyBody, OpenMode, X
 use gupfs_proto::{Attr, Caller, FileKind, FsError, InodeId, Timestamp};
 
 pub struct ServerAndModel {
-    server: TestServer,
+    pub server: TestServer,
     model: Model,
     /// The inode of each of the model's nodes.
     inodes: Vec<InodeId>,
@@ -215,6 +216,11 @@ impl ServerAndModel {
                 self.model.growth = allowed;
             }
         }
+    }
+
+    /// What the server answers about all inodes that there ever were.
+    pub fn answers(&mut self) -> Answers {
+        self.server.answers(&self.inodes, &NAMES)
     }
 
     /// Compares all nodes of both.
