@@ -28,6 +28,44 @@ pub enum CoherenceRule {
     Locks,
 }
 
+/// A cache of the kernel that mounts which share files may use only if the kernel has the behaviours that the cache depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelCache {
+    /// Dentries, negative ones too.
+    Names,
+    /// Attributes and ACLs of inodes.
+    Attributes,
+    /// Pages that read(2) of a file opened without direct I/O returns.
+    Pages,
+    /// Pages that programs have mapped.
+    Mappings,
+    /// Pages that splice(2) and sendfile(2) return.
+    Splice,
+}
+
+impl KernelCache {
+    pub const ALL: [KernelCache; 5] = [
+        KernelCache::Names,
+        KernelCache::Attributes,
+        KernelCache::Pages,
+        KernelCache::Mappings,
+        KernelCache::Splice,
+    ];
+}
+
+impl std::fmt::Display for KernelCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            KernelCache::Names => "names",
+            KernelCache::Attributes => "attributes",
+            KernelCache::Pages => "pages",
+            KernelCache::Mappings => "mappings",
+            KernelCache::Splice => "splice",
+        })
+    }
+}
+
 /// How gupfs depends on a behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -37,7 +75,7 @@ pub enum RequirementLevel {
     Required,
     /// Without it files are read with direct I/O instead of through the kernel's page cache.
     ForPageCache,
-    /// Mounts that share files will require it.
+    /// Mounts that share files require it: without it they do not use the caches that depend on it.
     ForSharing,
     /// gupfs tolerates this behaviour; a kernel without it is as good.
     #[serde(rename = "guarded-against")]
@@ -51,6 +89,12 @@ pub struct KernelBehaviour {
     pub requirement: RequirementLevel,
     /// What the kernel does, as a statement with underscores instead of spaces.
     pub name: &'static str,
+    /// The caches that depend on it.
+    pub caches: &'static [KernelCache],
+    /// What the probe does.
+    pub done: &'static str,
+    /// What the probe must see.
+    pub seen: &'static str,
 }
 
 impl KernelBehaviour {
@@ -88,6 +132,8 @@ pub struct ProbeReport {
     pub rule: CoherenceRule,
     #[serde(rename = "weight")]
     pub requirement: RequirementLevel,
+    #[serde(default)]
+    pub caches: Vec<KernelCache>,
     #[serde(rename = "fact")]
     pub behaviour: String,
     #[serde(rename = "verdict")]
@@ -104,6 +150,7 @@ impl ProbeReport {
         ProbeReport {
             rule: behaviour.rule,
             requirement: behaviour.requirement,
+            caches: behaviour.caches.to_vec(),
             behaviour: behaviour.sentence(),
             outcome,
         }
@@ -121,7 +168,7 @@ impl From<NotifyError> for ProbeFailure {
     fn from(error: NotifyError) -> ProbeFailure {
         match error {
             NotifyError::Unsupported => {
-                ProbeFailure::Untested("this kernel does not support a needed notification".into())
+                ProbeFailure::Differs("this kernel does not have the notification".into())
             }
             other => ProbeFailure::Untested(format!("the kernel rejected a notification: {other}")),
         }

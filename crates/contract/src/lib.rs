@@ -2,31 +2,37 @@
 //!
 //! Owns   the behaviours, each with its probe; the FUSE server that the probes use; the running kernel as one kernel under test.
 //! Never  knows the file systems that gupfs mounts, or which kernel version behaves how: it tests.
-//! Enter  at `ALL` for the behaviours, `probe_all` to probe them.
+//! Enter  at `ALL` for the behaviours, `probe_all` to probe them, `cache_support` for the caches that they permit.
 //!
 //! A behaviour is probed on any [`KernelUnderTest`]: the running kernel ([`RunningKernel`]), or a model of it. Some behaviours are
-//! *required*: a kernel without them would return stale data, and gupfs refuses to mount. Some decide whether the kernel's page
-//! cache is used. Others are *tolerated*: gupfs handles them, and a kernel without them needs no such handling.
+//! *required*: a kernel without them would return stale data, and gupfs refuses to mount. Some decide which of the kernel's caches
+//! are used. Others are *tolerated*: gupfs handles them, and a kernel without them needs no such handling.
 
 // The kernel is not behind the platform seams: its tests run on the real clock.
 #![allow(clippy::disallowed_methods)]
 
 mod behaviour;
+mod cache_support;
 mod kernel_under_test;
 mod probe_server;
 mod probes;
 mod request_gate;
+mod running_file;
 mod running_kernel;
 mod shared_mapping;
+mod working_directory;
 
 pub use behaviour::{
-    CoherenceRule, KernelBehaviour, ProbeFailure, ProbeOutcome, ProbeReport, ProbeResult,
-    RequirementLevel,
+    CoherenceRule, KernelBehaviour, KernelCache, ProbeFailure, ProbeOutcome, ProbeReport,
+    ProbeResult, RequirementLevel,
 };
+pub use cache_support::{CacheSupport, cache_support};
 pub use kernel_under_test::{
-    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+    InitFlagChanges, KernelNotification, KernelUnderTest, NOT_MODELLED, ProbeFile, ProbeMount,
+    ProbeOpenMode, SplicedBytes,
 };
 pub use probe_server::{LONG_TTL, ProbeServer};
 pub use probes::{ALL, probe_all};
 pub use request_gate::RequestGate;
 pub use running_kernel::RunningKernel;
+pub use working_directory::WorkingDirectory;

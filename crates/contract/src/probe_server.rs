@@ -9,12 +9,13 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gupfs_fuse::{
-    AttrReply, Call, CreateReply, DirentsPlus, EntryReply, Errno, FileHandle, FileSystem,
-    FuseTimestamp, InodeAttr, NodeId, OpenReply, OpenReplyFlags, ReplyData, Result, op,
-};
+use gupfs_fuse::{EntryReply, Errno, FuseTimestamp, InodeAttr, NodeId, OpenReplyFlags, Result};
 
 use crate::request_gate::RequestGate;
+
+mod requests;
+
+pub(crate) use requests::acl_user;
 
 /// A lifetime that is longer than any test.
 pub const LONG_TTL: Duration = Duration::from_secs(3600);
@@ -22,6 +23,12 @@ pub const LONG_TTL: Duration = Duration::from_secs(3600);
 /// Initial content byte and initial size of every file.
 pub const INITIAL_BYTE: u8 = b'a';
 pub const INITIAL_SIZE: u64 = 10_000;
+
+/// The extended attribute that holds an access ACL.
+pub const ACCESS_ACL: &str = "system.posix_acl_access";
+
+/// The user that the access ACL of every file names at first.
+pub const INITIAL_ACL_USER: u32 = 1001;
 
 #[derive(Default)]
 pub struct ProbeServer {
@@ -33,6 +40,11 @@ pub struct ProbeServer {
 struct ProbeState {
     files: BTreeMap<NodeId, FileState>,
     log: Vec<String>,
+    /// How often replies have named each node.
+    lookups_given: BTreeMap<NodeId, u64>,
+    /// How many of these the kernel has forgotten.
+    forgotten: BTreeMap<NodeId, u64>,
+    absent_ttl: Option<Duration>,
 }
 
 #[derive(Clone)]
@@ -49,6 +61,24 @@ struct FileState {
     /// LOOKUP does not find it, but CREATE does.
     hidden: bool,
     flags: OpenReplyFlags,
+    acl_user: u32,
+}
+
+impl FileState {
+    fn new(name: Vec<u8>, mode: u32, size: u64, byte: u8, flags: OpenReplyFlags) -> FileState {
+        FileState {
+            name,
+            mode,
+            size,
+            mtime: 1,
+            byte,
+            ttl: LONG_TTL,
+            name_ttl: LONG_TTL,
+            hidden: false,
+            flags,
+            acl_user: INITIAL_ACL_USER,
+        }
+    }
 }
 
 impl ProbeServer {
@@ -63,17 +93,7 @@ impl ProbeServer {
     /// Adds a file or directory to the root.
     #[must_use]
     pub fn with(self, node: u64, name: &str, mode: u32, flags: OpenReplyFlags) -> ProbeServer {
-        let file = FileState {
-            name: name.into(),
-            mode,
-            size: INITIAL_SIZE,
-            mtime: 1,
-            byte: INITIAL_BYTE,
-            ttl: LONG_TTL,
-            name_ttl: LONG_TTL,
-            hidden: false,
-            flags,
-        };
+        let file = FileState::new(name.into(), mode, INITIAL_SIZE, INITIAL_BYTE, flags);
         self.state().files.insert(NodeId(node), file);
         self
     }
@@ -83,43 +103,60 @@ impl ProbeServer {
         self.with(node, name, 0o100666, flags)
     }
 
-    /// Changes the file as if another client had.
-    pub fn change(&self, node: u64, size: u64, byte: u8) {
-        let mut state = self.state();
-        if let Some(file) = state.files.get_mut(&NodeId(node)) {
-            (file.size, file.byte) = (size, byte);
-            file.mtime += 1;
+    fn with_file(&self, node: u64, set: impl FnOnce(&mut FileState)) {
+        if let Some(file) = self.state().files.get_mut(&NodeId(node)) {
+            set(file);
         }
     }
 
+    /// Changes the file as if another client had.
+    pub fn change(&self, node: u64, size: u64, byte: u8) {
+        self.with_file(node, |file| {
+            (file.size, file.byte) = (size, byte);
+            file.mtime += 1;
+        });
+    }
+
+    /// Changes only the content: size and time of the last modification stay.
+    pub fn change_content(&self, node: u64, byte: u8) {
+        self.with_file(node, |file| file.byte = byte);
+    }
+
+    pub fn set_acl_user(&self, node: u64, user: u32) {
+        self.with_file(node, |file| file.acl_user = user);
+    }
+
     pub fn set_name_ttl(&self, node: u64, ttl: Duration) {
-        let mut state = self.state();
-        if let Some(file) = state.files.get_mut(&NodeId(node)) {
-            file.name_ttl = ttl;
-        }
+        self.with_file(node, |file| file.name_ttl = ttl);
+    }
+
+    /// Sets the lifetime of replies that there is no such name.
+    pub fn set_absent_ttl(&self, ttl: Duration) {
+        self.state().absent_ttl = Some(ttl);
     }
 
     /// Hides the file from LOOKUP, as if another client created it between LOOKUP and CREATE.
     pub fn hide(&self, node: u64) {
-        let mut state = self.state();
-        if let Some(file) = state.files.get_mut(&NodeId(node)) {
-            file.hidden = true;
-        }
+        self.with_file(node, |file| file.hidden = true);
     }
 
     /// Sets the open flags of later opens.
     pub fn set_open_flags(&self, node: u64, flags: OpenReplyFlags) {
-        let mut state = self.state();
-        if let Some(file) = state.files.get_mut(&NodeId(node)) {
-            file.flags = flags;
-        }
+        self.with_file(node, |file| file.flags = flags);
     }
 
     pub fn set_attr_ttl(&self, node: u64, ttl: Duration) {
-        let mut state = self.state();
-        if let Some(file) = state.files.get_mut(&NodeId(node)) {
-            file.ttl = ttl;
-        }
+        self.with_file(node, |file| file.ttl = ttl);
+    }
+
+    /// How often replies have named the node, and how many of these lookups the kernel has forgotten.
+    pub fn lookups(&self, node: u64) -> (u64, u64) {
+        let state = self.state();
+        let count = |counts: &BTreeMap<NodeId, u64>| counts.get(&NodeId(node)).copied();
+        (
+            count(&state.lookups_given).unwrap_or(0),
+            count(&state.forgotten).unwrap_or(0),
+        )
     }
 
     /// Makes later replies of this operation wait at the returned gate.
@@ -170,6 +207,13 @@ impl ProbeServer {
         })
     }
 
+    /// The entry, which counts as a lookup.
+    fn give(&self, node: NodeId) -> Result<EntryReply> {
+        let entry = self.entry(node)?;
+        *self.state().lookups_given.entry(node).or_default() += 1;
+        Ok(entry)
+    }
+
     fn file_state(&self, node: NodeId) -> Result<FileState> {
         self.state().files.get(&node).cloned().ok_or(Errno::ESTALE)
     }
@@ -193,160 +237,5 @@ fn attr(node: NodeId, file: &FileState) -> InodeAttr {
         mtime,
         nlink: 2,
         ..InodeAttr::default()
-    }
-}
-
-fn text(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
-}
-
-impl FileSystem for ProbeServer {
-    async fn lookup(&self, _: Call, op: op::Lookup) -> Result<EntryReply> {
-        let found = match self.node_named(op.name.as_bytes()) {
-            Ok(node) if !self.file_state(node)?.hidden => self.entry(node),
-            _ => Ok(EntryReply::absent(LONG_TTL)),
-        };
-        self.log_and_wait("lookup", text(op.name.as_bytes())).await;
-        found
-    }
-
-    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<AttrReply> {
-        if call.node == NodeId::ROOT {
-            let attr = InodeAttr {
-                ino: 1,
-                mode: 0o040777,
-                nlink: 2,
-                ..InodeAttr::default()
-            };
-            return Ok(AttrReply {
-                attr,
-                ttl: LONG_TTL,
-            });
-        }
-        let entry = self.entry(call.node);
-        self.log_and_wait("getattr", call.node.to_string()).await;
-        let entry = entry?;
-        Ok(AttrReply {
-            attr: entry.attr,
-            ttl: entry.attr_ttl,
-        })
-    }
-
-    async fn open(&self, call: Call, _: op::Open) -> Result<OpenReply> {
-        let flags = self.file_state(call.node)?.flags;
-        self.log_and_wait("open", call.node.to_string()).await;
-        Ok(OpenReply {
-            fh: FileHandle(7),
-            flags,
-        })
-    }
-
-    async fn read(&self, call: Call, op: op::Read) -> Result<ReplyData> {
-        let FileState { size, byte, .. } = self.file_state(call.node)?;
-        let owner = match op.lock_owner {
-            Some(_) => " with owner",
-            None => "",
-        };
-        self.log_and_wait("read", format!("{} at {}{owner}", call.node, op.offset))
-            .await;
-        let count = size.saturating_sub(op.offset).min(u64::from(op.size));
-        Ok(vec![byte; count as usize].into())
-    }
-
-    async fn write(&self, call: Call, op: op::Write) -> Result<u32> {
-        self.log_and_wait("write", format!("{} at {}", call.node, op.offset))
-            .await;
-        let mut state = self.state();
-        let file = state.files.get_mut(&call.node).ok_or(Errno::ESTALE)?;
-        file.size = file.size.max(op.offset + op.data.len() as u64);
-        file.byte = op.data.first().copied().unwrap_or(file.byte);
-        file.mtime += 1;
-        Ok(op.data.len() as u32)
-    }
-
-    async fn create(&self, _: Call, op: op::Create) -> Result<CreateReply> {
-        let name = text(op.name.as_bytes());
-        let found = self.node_named(op.name.as_bytes());
-        // Taken now: the reply may wait.
-        let found = found.and_then(|node| self.entry(node));
-        self.log_and_wait("create", name.clone()).await;
-        if let Ok(entry) = found {
-            return Ok(CreateReply {
-                entry,
-                opened: OpenReply::default(),
-            });
-        }
-        let node = NodeId(1000 + name.len() as u64);
-        let file = FileState {
-            name: name.into_bytes(),
-            mode: 0o100666,
-            size: 0,
-            mtime: 1,
-            byte: b'n',
-            ttl: LONG_TTL,
-            name_ttl: LONG_TTL,
-            hidden: false,
-            flags: OpenReplyFlags::empty(),
-        };
-        self.state().files.insert(node, file);
-        Ok(CreateReply {
-            entry: self.entry(node)?,
-            opened: OpenReply::default(),
-        })
-    }
-
-    async fn link(&self, _: Call, op: op::Link) -> Result<EntryReply> {
-        let entry = self.entry(op.target);
-        self.log_and_wait("link", text(op.name.as_bytes())).await;
-        entry
-    }
-
-    async fn opendir(&self, _: Call, _: op::Open) -> Result<OpenReply> {
-        Ok(OpenReply::default())
-    }
-
-    async fn releasedir(&self, _: Call, _: op::Release) -> Result<()> {
-        Ok(())
-    }
-
-    async fn readdirplus(&self, call: Call, op: op::Readdir) -> Result<DirentsPlus> {
-        let mut dirents = DirentsPlus::new(&op);
-        if call.node == NodeId::ROOT && op.offset == 0 {
-            let nodes: Vec<NodeId> = self.state().files.keys().copied().collect();
-            for node in nodes {
-                let name = self.file_state(node)?.name;
-                if !dirents.push(&self.entry(node)?, node.0, &name) {
-                    break;
-                }
-            }
-        }
-        self.log_and_wait("readdirplus", op.offset.to_string())
-            .await;
-        Ok(dirents)
-    }
-
-    async fn setlk(&self, call: Call, op: op::Lock) -> Result<()> {
-        let mut details = format!("{} {:?}", call.node, op.lock.kind);
-        if !op.is_flock() {
-            details += &format!(" by {}", op.owner.0);
-        }
-        self.log_and_wait("setlk", details).await;
-        Ok(())
-    }
-
-    async fn setlkw(&self, call: Call, op: op::Lock) -> Result<()> {
-        self.setlk(call, op).await
-    }
-
-    async fn flush(&self, call: Call, op: op::Flush) -> Result<()> {
-        self.log_and_wait("flush", format!("{} by {}", call.node, op.lock_owner.0))
-            .await;
-        Ok(())
-    }
-
-    async fn release(&self, call: Call, op: op::Release) -> Result<()> {
-        self.log_and_wait("release", format!("{} {:?}", call.node, op.flags))
-            .await;
-        Ok(())
     }
 }

@@ -1,32 +1,28 @@
 //! The running kernel: real mounts in temporary directories, with the programs' system calls on threads that may block.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::fs::{self, OpenOptions, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gupfs_fuse::connection::ConnectionControl;
 use gupfs_fuse::{
-    Errno, FuseSession, FuseTransport, MountConfig, Notifier, NotifyError, Spawner, mount,
+    Errno, FuseSession, FuseTransport, MountConfig, NodeId, Notifier, NotifyError, Spawner, mount,
 };
-use rustix::fs::FlockOperation;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
 use crate::ProbeFailure;
 use crate::kernel_under_test::{
-    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount, ProbeOpenMode,
 };
-use crate::probe_server::ProbeServer;
-use crate::shared_mapping::SharedMapping;
+use crate::probe_server::{ACCESS_ACL, ProbeServer, acl_user};
+use crate::running_file::{RunningFile, run_blocking};
+use crate::working_directory::WorkingDirectory;
 
 /// A call that still waits after this time hangs on a mount of its own process, whose connection is then aborted.
 const TOO_LONG: Duration = Duration::from_secs(15);
-
-const PAGE: usize = 4096;
 
 /// The kernel of this host. Use it within a multi-threaded tokio runtime.
 #[derive(Clone)]
@@ -88,11 +84,6 @@ pub struct RunningMount {
     dir: TempDir,
 }
 
-pub struct RunningFile {
-    file: Arc<File>,
-    map: Arc<Mutex<Option<SharedMapping>>>,
-}
-
 impl KernelUnderTest for RunningKernel {
     type Mount = RunningMount;
 
@@ -119,16 +110,6 @@ impl KernelUnderTest for RunningKernel {
         let session = session.map_err(|error| untested(&error))?;
         self.abort_after_timeout(&session);
         Ok(RunningMount { session, dir })
-    }
-}
-
-/// Runs `work` on a thread that may block; it continues if the future is dropped.
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Errno> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(Errno::from),
-        Err(_) => Err(Errno::EIO),
     }
 }
 
@@ -181,10 +162,7 @@ impl ProbeMount for RunningMount {
             ProbeOpenMode::Append => options.append(true),
         };
         let file = run_blocking(move || options.open(path)).await?;
-        Ok(RunningFile {
-            file: Arc::new(file),
-            map: Arc::default(),
-        })
+        Ok(RunningFile::new(file))
     }
 
     async fn cover(&self, name: &str) -> Result<(), ProbeFailure> {
@@ -225,6 +203,59 @@ impl ProbeMount for RunningMount {
             ProbeFailure::Untested(format!("cannot abort the connection: {error}"))
         })
     }
+
+    async fn notify_deletion(
+        &self,
+        parent: NodeId,
+        child: u64,
+        name: &str,
+    ) -> Result<Result<(), NotifyError>, ProbeFailure> {
+        let (notifier, name) = (self.session.notifier().clone(), name.to_owned());
+        let sent = tokio::task::spawn_blocking(move || {
+            notifier.delete(parent, NodeId(child), name.as_bytes())
+        });
+        Ok(sent.await.unwrap_or(Err(NotifyError::Gone)))
+    }
+
+    async fn evict(&self, name: &str) -> Result<(), ProbeFailure> {
+        Ok(self.notify(KernelNotification::name(name)).await?)
+    }
+
+    async fn make_directory(&self, name: &str) -> Result<(), ProbeFailure> {
+        let path = self.path(name);
+        Ok(run_blocking(move || fs::create_dir(path)).await?)
+    }
+
+    async fn set_mode(&self, name: &str, mode: u32) -> Result<(), ProbeFailure> {
+        let path = self.path(name);
+        let permissions = Permissions::from_mode(mode);
+        Ok(run_blocking(move || fs::set_permissions(path, permissions)).await?)
+    }
+
+    async fn acl_user(&self, name: &str) -> Result<Option<u32>, ProbeFailure> {
+        let path = self.path(name);
+        let found = run_blocking(move || {
+            let mut value = [0; 256];
+            let length = rustix::fs::getxattr(path, ACCESS_ACL, &mut value[..])?;
+            Ok(acl_user(&value[..length]))
+        });
+        match found.await {
+            Err(Errno::ENODATA) => Ok(None),
+            found => Ok(found?),
+        }
+    }
+
+    async fn open_truncating(&self, name: &str) -> Result<RunningFile, ProbeFailure> {
+        let path = self.path(name);
+        let mut options = OpenOptions::new();
+        options.write(true).truncate(true);
+        let file = run_blocking(move || options.open(path)).await?;
+        Ok(RunningFile::new(file))
+    }
+
+    async fn enter(&self, name: &str) -> Result<WorkingDirectory, ProbeFailure> {
+        Ok(WorkingDirectory::enter(self.path(name)).await?)
+    }
 }
 
 fn send_notification(
@@ -237,66 +268,5 @@ fn send_notification(
             notifier.inval_entry(*parent, name.as_bytes())
         }
         KernelNotification::Epoch => notifier.inc_epoch(),
-    }
-}
-
-impl ProbeFile for RunningFile {
-    async fn read(&self, at: u64) -> Result<Option<u8>, Errno> {
-        let file = self.file.clone();
-        run_blocking(move || {
-            let mut byte = [0];
-            Ok((file.read_at(&mut byte, at)? == 1).then_some(byte[0]))
-        })
-        .await
-    }
-
-    async fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Errno> {
-        let (file, bytes) = (self.file.clone(), bytes.to_vec());
-        run_blocking(move || file.write_all_at(&bytes, at)).await
-    }
-
-    async fn append(&self, bytes: &[u8]) -> Result<(), Errno> {
-        let (file, bytes) = (self.file.clone(), bytes.to_vec());
-        run_blocking(move || io::Write::write_all(&mut &*file, &bytes)).await
-    }
-
-    async fn splice(&self) -> Result<(), Errno> {
-        let file = self.file.clone();
-        run_blocking(move || {
-            let (_out, into) = rustix::pipe::pipe()?;
-            let flags = rustix::pipe::SpliceFlags::empty();
-            rustix::pipe::splice(file.as_fd(), Some(&mut 0), into, None, 100, flags)?;
-            Ok(())
-        })
-        .await
-    }
-
-    async fn store(&self, byte: u8) -> Result<(), Errno> {
-        let (file, map) = (self.file.clone(), self.map.clone());
-        run_blocking(move || {
-            let mut map = map.lock().unwrap_or_else(PoisonError::into_inner);
-            let map = match &mut *map {
-                Some(map) => map,
-                none => none.insert(SharedMapping::shared(&file, PAGE)?),
-            };
-            map.bytes_mut()[0] = byte;
-            Ok(())
-        })
-        .await
-    }
-
-    async fn flock(&self) -> Result<(), Errno> {
-        let file = self.file.clone();
-        run_blocking(move || Ok(rustix::fs::flock(&*file, FlockOperation::LockExclusive)?)).await
-    }
-
-    async fn lock(&self) -> Result<(), Errno> {
-        let file = self.file.clone();
-        let operation = FlockOperation::NonBlockingLockExclusive;
-        run_blocking(move || Ok(rustix::fs::fcntl_lock(&*file, operation)?)).await
-    }
-
-    async fn close(self) {
-        drop(self);
     }
 }

@@ -106,6 +106,14 @@ pub fn detach(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Gives the calling thread a working directory of its own: chdir(2) of other threads does not change it.
+///
+/// # Errors
+/// The errno of unshare(2).
+pub fn unshare_working_directory() -> io::Result<()> {
+    Ok(crate::sys::unshare_working_directory()?)
+}
+
 /// Enters a private mount namespace: processes outside it do not see mounts that this thread, or threads that it starts, make
 /// from here on, and those mounts end with the last of these threads. Call it before other threads are started. Needs root.
 ///

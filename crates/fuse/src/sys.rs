@@ -25,6 +25,12 @@ pub(crate) fn join_connection(fd: BorrowedFd<'_>, original: BorrowedFd<'_>) -> R
     }
 }
 
+/// Gives the calling thread a working directory of its own.
+pub(crate) fn unshare_working_directory() -> rustix::io::Result<()> {
+    // SAFETY: the thread stops sharing only its working directory, root and umask; open descriptors stay shared.
+    unsafe { unshare_unsafe(UnshareFlags::FS) }
+}
+
 /// Moves the calling thread to a new mount namespace: processes outside it do not see mounts that this thread, or threads that
 /// it starts, make from here on.
 pub(crate) fn unshare_mount_namespace() -> rustix::io::Result<()> {

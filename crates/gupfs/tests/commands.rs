@@ -299,6 +299,9 @@ fn doctor_reports_on_this_host() {
     if std::path::Path::new("/dev/fuse").exists() {
         let facts = json["facts"].as_array().unwrap();
         assert_eq!(facts.len(), gupfs_contract::ALL.len());
+        // One finding a cache, and whether this kernel supports it.
+        let caches = about.iter().filter(|about| **about == "cache");
+        assert_eq!(caches.count(), gupfs_contract::KernelCache::ALL.len());
     } else {
         gupfs_skips::skip(
             gupfs_skips::Need::Fuse,

@@ -7,8 +7,6 @@
 //! GUPFS_MAKE_IMAGE=store-2 cargo test -p gupfs --test formats
 //! ```
 
-#![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
-
 mod running;
 
 use expect_test::expect;
@@ -19,7 +17,6 @@ use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 fn images() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/images")
@@ -204,19 +201,6 @@ fn unpack(name: &str) -> TestStore {
     test_store
 }
 
-fn wait_until_purged(running: &UpProcess) {
-    let begun = Instant::now();
-    loop {
-        let output = gupfs([Path::new("status"), Path::new("--json"), &running.store]);
-        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        if status["mds"]["purging"] == 0 {
-            return;
-        }
-        assert!(begun.elapsed() < running::TIMEOUT, "{status:#}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn stores_of_all_versions_open_with_all_their_data() {
     if !can_mount() {
@@ -238,13 +222,13 @@ fn stores_of_all_versions_open_with_all_their_data() {
         let start = test_store.up();
         is_there(&start);
         fs::write(&new, bytes(100_000, 6)).unwrap();
-        wait_until_purged(&start);
+        start.wait_until_purged();
         assert_eq!(start.stop(), 0);
         let start = test_store.up();
         assert!(fs::read(&new).unwrap() == bytes(100_000, 6));
         fs::remove_file(&new).unwrap();
         is_there(&start);
-        wait_until_purged(&start);
+        start.wait_until_purged();
         assert_eq!(start.stop(), 0);
         // No object of the file that was open and removed is left either.
         let mut check = gupfs_command(&["check", "--data"]);

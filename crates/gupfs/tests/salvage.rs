@@ -79,6 +79,8 @@ impl Store {
             fs::remove_file(at(gone)).unwrap();
         }
         sync(&test_store);
+        // The copy must not name objects of removed files that a later start removes: the copy is restored beside them.
+        running.wait_until_purged();
         assert_eq!(running.stop(), 0);
         let running = test_store.up();
         let last = read_all(&test_store.mnt());
@@ -162,6 +164,8 @@ impl Store {
             );
             fs::remove_file(new).unwrap();
         }
+        // Their objects would be removed while the next restored copy knows nothing of them.
+        running.wait_until_purged();
         assert_eq!(running.stop(), 0);
         found
     }

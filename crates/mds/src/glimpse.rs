@@ -107,11 +107,11 @@ impl LeaseCallbacks {
             };
             match self.waits.wait(origin, awaited, outcome).await?? {
                 // The session never learned that it holds the lease: its request failed, and a server before this start recorded
-                // the grant.
+                // the grant. It goes on.
                 Some(CallbackOutcome::Reply(_))
                     if revoke && lease_context.callbacks_sent > REVOKE_TRIES =>
                 {
-                    self.recover_ended_writer(ino, session).await?;
+                    Box::pin(self.recovery.take_unknown_lease(ino, session)).await?;
                 }
                 Some(CallbackOutcome::Reply(_)) | None => {}
                 Some(CallbackOutcome::SessionEnded) => {

@@ -1,4 +1,4 @@
-//! Recovery of one file whose writer is gone: its objects determine its size.
+//! Recovery of one file whose writer is gone, or does not know that it is the writer: its objects determine its size.
 
 use crate::join;
 use crate::limits::OST_CALLS;
@@ -17,6 +17,24 @@ const CHANGED_RETRIES: u32 = 100;
 
 /// (component, stripe, the object's state).
 type ObjectStats = Vec<(u32, u32, Option<ObjectStat>)>;
+
+/// Why the server takes the write lease of a file from its session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum TakenFrom {
+    /// The session has ended. Its client may not know that, and still send requests.
+    EndedSession(SessionId),
+    /// The session is alive, and has answered that it has no lease of the file: none of its requests uses one. The OSTs must not
+    /// fence it, because a fence ends all its work there.
+    UnawareSession(SessionId),
+}
+
+impl TakenFrom {
+    fn session(self) -> SessionId {
+        match self {
+            TakenFrom::EndedSession(session) | TakenFrom::UnawareSession(session) => session,
+        }
+    }
+}
 
 pub struct WriterRecovery {
     store: Arc<MetadataStore>,
@@ -45,6 +63,24 @@ impl WriterRecovery {
     /// # Errors
     /// The error of an OST: the file stays as it is recorded, and its reads fail with the same error.
     pub async fn recover_writer(&self, ino: InodeId, session: SessionId) -> Result<(), FsError> {
+        self.take_lease(ino, TakenFrom::EndedSession(session)).await
+    }
+
+    /// The same for a session that is alive and does not know of the lease: the server recorded the grant, and its reply was lost.
+    ///
+    /// # Errors
+    /// As `recover_writer`.
+    pub async fn take_unknown_lease(
+        &self,
+        ino: InodeId,
+        session: SessionId,
+    ) -> Result<(), FsError> {
+        self.take_lease(ino, TakenFrom::UnawareSession(session))
+            .await
+    }
+
+    async fn take_lease(&self, ino: InodeId, taken_from: TakenFrom) -> Result<(), FsError> {
+        let session = taken_from.session();
         let origin = RequestOrigin::server("recover writer");
         let key = RecordKey::inode(ino);
         for _ in 0..CHANGED_RETRIES {
@@ -61,7 +97,7 @@ impl WriterRecovery {
             }
             // Inline bytes are the file: the contents of its objects do not count.
             let found = if file.inline.is_empty() {
-                self.stat_objects(ino, Some(session), &inode).await?
+                self.stat_objects(ino, Some(taken_from), &inode).await?
             } else {
                 ObjectStats::new()
             };
@@ -121,12 +157,12 @@ impl WriterRecovery {
             .await
     }
 
-    /// The state of each object: with `session`, after all requests of that session; without, also of objects that are recorded
+    /// The state of each object: with `taken_from`, after all requests of that session; without, also of objects that are recorded
     /// as absent.
     async fn stat_objects(
         &self,
         ino: InodeId,
-        session: Option<SessionId>,
+        taken_from: Option<TakenFrom>,
         inode: &Inode,
     ) -> Result<ObjectStats, FsError> {
         let layout = &inode.file()?.layout;
@@ -134,14 +170,17 @@ impl WriterRecovery {
             layout
                 .objects(ino)
                 .map(|(component, stripe, ost, object, presence)| async move {
-                    let stat = match (presence, session) {
+                    let stat = match (presence, taken_from) {
                         (Presence::Never, Some(_)) => None,
-                        (Presence::Maybe | Presence::Present, Some(session)) => {
+                        (
+                            Presence::Maybe | Presence::Present,
+                            Some(TakenFrom::EndedSession(session)),
+                        ) => {
                             // A request in flight there would take effect after the reply.
                             self.targets.fence_at(session, ost).await?;
                             self.targets.stat_object(ost, object).await?
                         }
-                        (_, None) => self.targets.stat_object(ost, object).await?,
+                        (_, _) => self.targets.stat_object(ost, object).await?,
                     };
                     Ok((component as u32, stripe as u32, stat))
                 });

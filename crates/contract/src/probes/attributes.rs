@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use gupfs_fuse::InitFlags;
 
-use super::{CACHED, FILE, one_file, run_both};
+use super::{CACHED, DIRECT, FILE, SHORT, one_file, run_both};
 use crate::behaviour::{ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
-    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount, ProbeOpenMode,
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
 };
 use crate::probe_server::{INITIAL_SIZE, LONG_TTL};
-
-const SHORT: Duration = Duration::from_millis(50);
 
 pub async fn attributes_with_lifetime_zero_are_requested_again<L: KernelUnderTest>(
     kernel: &L,
@@ -127,5 +125,64 @@ pub async fn with_a_writeback_cache_growth_on_the_server_is_not_seen<L: KernelUn
         "GETATTR was sent",
         server.count_requests("getattr", FILE) > 0,
         true,
+    )
+}
+
+pub async fn attributes_of_an_aborted_connection_are_not_served_after_their_lifetime<
+    L: KernelUnderTest,
+>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    server.set_attr_ttl(FILE, SHORT);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
+    mount.abort().await?;
+    tokio::time::sleep(2 * SHORT).await;
+    expect_equal("served", mount.size("file").await.is_ok(), false)
+}
+
+/// Of a listing with attributes (READDIRPLUS).
+pub async fn attributes_of_a_listing_are_requested_again_after_their_lifetime<
+    L: KernelUnderTest,
+>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    server.set_attr_ttl(FILE, SHORT);
+    let flags = InitFlagChanges::usual().without(InitFlags::READDIRPLUS_AUTO);
+    let mount = kernel.mount(&server, flags).await?;
+    mount.list().await?;
+    server.change(FILE, 20_000, b'b');
+    tokio::time::sleep(2 * SHORT).await;
+    expect_equal("size after the lifetime", mount.size("file").await?, 20_000)
+}
+
+/// Within the lifetime a listing saves the requests for its names and attributes.
+pub async fn names_and_attributes_of_a_listing_are_cached<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    let flags = InitFlagChanges::usual().without(InitFlags::READDIRPLUS_AUTO);
+    let mount = kernel.mount(&server, flags).await?;
+    mount.list().await?;
+    server.take_log();
+    server.change(FILE, 20_000, b'b');
+    expect_equal("size", mount.size("file").await?, INITIAL_SIZE)?;
+    expect_equal("LOOKUPs", server.count_requests("lookup", "file"), 0)
+}
+
+/// A read past the cached end asks the server at once.
+pub async fn a_direct_read_is_not_cut_at_the_cached_size<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(DIRECT);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    server.change(FILE, 20_000, b'b');
+    expect_equal(
+        "a byte behind the cached size",
+        file.read(15_000).await?,
+        Some(b'b'),
     )
 }

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use gupfs_fuse::InitFlags;
+use gupfs_fuse::{Errno, InitFlags};
 
-use super::{ALL_REQUESTS, CACHED, FILE, one_file, run_both};
-use crate::behaviour::{ProbeResult, expect_before, expect_equal};
-use crate::kernel_under_test::{InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount};
-use crate::probe_server::ProbeServer;
+use super::{ALL_REQUESTS, CACHED, FILE, SHORT_WAIT, one_file, run_both};
+use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
+use crate::kernel_under_test::{
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+};
+use crate::probe_server::{INITIAL_BYTE, INITIAL_SIZE, ProbeServer};
+use crate::request_gate::RequestGate;
 
 pub async fn inc_epoch_waits_for_no_lock_and_expires_all_names<L: KernelUnderTest>(
     kernel: &L,
@@ -78,4 +81,113 @@ pub async fn inc_epoch_unmounts_file_systems_mounted_inside_the_mount<L: KernelU
         mount.is_covered("dir").await,
         false,
     )
+}
+
+/// INC_EPOCH while the reply to `program` waits at `gate`.
+async fn epoch_during<T, E: Into<ProbeFailure>>(
+    mount: &impl ProbeMount,
+    gate: &RequestGate,
+    program: impl Future<Output = Result<T, E>>,
+) -> Result<T, ProbeFailure> {
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        mount.notify(KernelNotification::Epoch).await?;
+        gate.release_replies(ALL_REQUESTS);
+        Ok(())
+    };
+    run_both(program, concurrent_events).await
+}
+
+/// Also the name of a reply that there is no such file.
+pub async fn names_of_a_lookup_in_flight_expire_with_inc_epoch<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    for (name, expected) in [("file", Ok(INITIAL_SIZE)), ("none", Err(Errno::ENOENT))] {
+        let server = one_file(CACHED);
+        let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+        let gate = server.hold_replies("lookup");
+        let program = async { expect_before("size", mount.size(name).await, expected) };
+        epoch_during(&mount, &gate, program).await?;
+        server.take_log();
+        expect_before("size", mount.size(name).await, expected)?;
+        expect_equal("LOOKUPs", server.count_requests("lookup", name), 1)?;
+    }
+    Ok(())
+}
+
+pub async fn the_name_of_a_create_in_flight_expires_with_inc_epoch<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let gate = server.hold_replies("create");
+    epoch_during(&mount, &gate, mount.create("new")).await?;
+    server.take_log();
+    mount.size("new").await?;
+    expect_equal("LOOKUPs", server.count_requests("lookup", "new"), 1)
+}
+
+pub async fn the_name_of_a_link_in_flight_expires_with_inc_epoch<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let gate = server.hold_replies("link");
+    epoch_during(&mount, &gate, mount.link("file", "other")).await?;
+    server.take_log();
+    // The server has made no such name: only a cached one is found.
+    let found = mount.size("other").await;
+    expect_equal("size of the new name", found, Err(Errno::ENOENT))?;
+    expect_equal("LOOKUPs", server.count_requests("lookup", "other"), 1)
+}
+
+pub async fn the_name_of_a_mkdir_in_flight_expires_with_inc_epoch<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let gate = server.hold_replies("mkdir");
+    epoch_during(&mount, &gate, mount.make_directory("new")).await?;
+    server.take_log();
+    mount.size("new").await?;
+    expect_equal("LOOKUPs", server.count_requests("lookup", "new"), 1)
+}
+
+pub async fn inc_epoch_keeps_attributes_and_pages<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
+    mount.notify(KernelNotification::Epoch).await?;
+    server.take_log();
+    expect_before("first byte, again", file.read(0).await?, Some(INITIAL_BYTE))?;
+    let requests = server.take_log();
+    let about = requests.iter().filter(|request| request.contains(" 9"));
+    expect_equal("requests", about.collect::<Vec<_>>(), Vec::new())
+}
+
+/// So a revocation that waits for a directory's lock can still expire the name.
+pub async fn inc_epoch_passes_a_name_invalidation_that_waits<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    mount.size("file").await?;
+    let gate = server.hold_replies("create");
+    let waits = async {
+        gate.wait_until_waiting(1).await?;
+        mount.notify(KernelNotification::name("file")).await?;
+        Ok::<(), ProbeFailure>(())
+    };
+    let passes = async {
+        gate.wait_until_waiting(1).await?;
+        // The invalidation waits for the directory's lock by now.
+        tokio::time::sleep(SHORT_WAIT).await;
+        let epoch = mount.notify(KernelNotification::Epoch);
+        let passed = tokio::time::timeout(10 * SHORT_WAIT, epoch).await;
+        gate.release_replies(ALL_REQUESTS);
+        expect_equal("INC_EPOCH meanwhile", passed.ok(), Some(Ok(())))
+    };
+    run_both(run_both(mount.create("new"), waits), passes).await?;
+    Ok(())
 }

@@ -1,21 +1,28 @@
 //! The probes. Each is a function that tests one behaviour of a kernel; its name is the statement.
 
+mod acl;
 mod attributes;
+mod directories;
 mod epoch;
+mod forgets;
 mod locks;
+mod mappings;
 mod names;
+mod opens;
+mod overtaken;
 mod pages;
+mod splice;
+mod table;
 mod writes;
+
+pub use table::ALL;
 
 use std::cell::Cell;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::behaviour::{
-    CoherenceRule, KernelBehaviour, ProbeFailure, ProbeReport, ProbeResult, RequirementLevel,
-    expect_equal,
-};
+use crate::behaviour::{KernelBehaviour, ProbeFailure, ProbeReport, ProbeResult, expect_equal};
 use crate::kernel_under_test::{KernelNotification, KernelUnderTest, ProbeMount};
 use crate::probe_server::ProbeServer;
 use crate::request_gate::RequestGate;
@@ -26,6 +33,9 @@ const TOO_LONG: Duration = Duration::from_secs(10);
 
 /// How often a behaviour is probed before it counts as different.
 const ATTEMPTS: usize = 3;
+
+/// A lifetime that ends during a probe.
+const SHORT: Duration = Duration::from_millis(50);
 
 /// Long enough to observe that an operation waits.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
@@ -86,55 +96,6 @@ async fn notification_waits<P, E: Into<ProbeFailure>>(
     )
 }
 
-macro_rules! probes {
-    ($($rule:ident, $requirement:ident: $module:ident::$probe:ident;)*) => {
-        /// Every behaviour, in the order of the rules.
-        pub const ALL: &[KernelBehaviour] = &[$(
-            KernelBehaviour { rule: CoherenceRule::$rule, requirement: RequirementLevel::$requirement, name: stringify!($probe) },
-        )*];
-
-        async fn probe_one<L: KernelUnderTest>(kernel: &L, name: &str) -> ProbeResult {
-            match name {
-                $(stringify!($probe) => $module::$probe(kernel).await,)*
-                _ => Err(ProbeFailure::Untested("unknown behaviour".into())),
-            }
-        }
-    };
-}
-
-probes! {
-    Features, Required: pages::new_attributes_drop_the_pages_of_a_cached_file;
-    Features, Tolerated: attributes::with_a_writeback_cache_growth_on_the_server_is_not_seen;
-    Features, Tolerated: pages::with_explicit_inval_data_pages_outlive_an_aborted_connection;
-    Lifetimes, Required: attributes::attributes_with_lifetime_zero_are_requested_again;
-    Lifetimes, Required: attributes::attributes_are_requested_again_after_their_lifetime;
-    Lifetimes, ForSharing: pages::pages_of_an_aborted_connection_are_not_served_after_their_lifetime;
-    Lifetimes, Tolerated: attributes::a_link_reply_replaces_newer_attributes;
-    Lifetimes, Tolerated: attributes::a_create_reply_replaces_newer_attributes;
-    Invalidations, ForSharing: attributes::an_invalidation_drops_cached_attributes;
-    Invalidations, Tolerated: names::an_invalidation_during_a_lookup_is_lost;
-    Names, ForSharing: names::an_invalidated_name_is_looked_up_again;
-    Names, Tolerated: names::a_negative_dentry_is_cached;
-    Names, ForSharing: epoch::inc_epoch_waits_for_no_lock_and_expires_all_names;
-    Names, Tolerated: epoch::names_of_a_listing_in_flight_survive_inc_epoch;
-    Names, Tolerated: epoch::inc_epoch_unmounts_file_systems_mounted_inside_the_mount;
-    Notifications, Tolerated: names::a_name_invalidation_waits_for_a_create_in_its_directory;
-    Notifications, Tolerated: pages::a_page_invalidation_waits_for_the_read_that_fills_the_page;
-    Notifications, Tolerated: pages::a_page_invalidation_writes_dirty_pages_first;
-    Notifications, ForSharing: pages::an_attribute_invalidation_waits_for_no_read;
-    CachedAndDirect, ForPageCache: writes::a_direct_write_drops_the_pages_it_covers;
-    CachedAndDirect, ForPageCache: writes::pages_filled_during_a_direct_write_are_dropped_after_it;
-    CachedAndDirect, ForSharing: writes::a_cached_open_waits_for_no_later_direct_write;
-    CachedAndDirect, ForSharing: pages::only_a_direct_read_carries_a_lock_owner;
-    CachedAndDirect, Tolerated: pages::splice_fills_the_page_cache_of_a_direct_file;
-    CachedAndDirect, Tolerated: pages::a_store_into_a_mapped_page_sends_no_request;
-    CachedAndDirect, ForSharing: writes::direct_writes_within_the_file_run_in_parallel;
-    CachedAndDirect, Tolerated: writes::direct_writes_that_extend_the_file_run_one_at_a_time;
-    Appends, Tolerated: writes::the_offset_of_an_append_may_be_stale;
-    Locks, ForSharing: locks::closing_a_file_releases_its_flock;
-    Locks, ForSharing: locks::a_close_names_the_owner_whose_posix_locks_it_releases;
-}
-
 /// Probes the behaviours that `select` returns true for, one after the other.
 pub async fn probe_all<L: KernelUnderTest>(
     kernel: &L,
@@ -153,7 +114,7 @@ pub async fn probe_all<L: KernelUnderTest>(
 async fn probe_again<L: KernelUnderTest>(kernel: &L, name: &str) -> ProbeResult {
     let mut result = Ok(());
     for _ in 0..ATTEMPTS {
-        let once = tokio::time::timeout(TOO_LONG, probe_one(kernel, name)).await;
+        let once = tokio::time::timeout(TOO_LONG, table::probe_one(kernel, name)).await;
         let waits = |_| {
             ProbeFailure::Untested(
                 "the test timed out: an operation hangs, or the host is too slow".into(),

@@ -1,8 +1,10 @@
 //! Probes of names: lookups in flight, and notifications that wait for a directory's lock.
 
-use gupfs_fuse::{Errno, NotifyError};
+use std::time::Duration;
 
-use super::{CACHED, FILE, notification_waits, one_file, run_both};
+use gupfs_fuse::{Errno, InitFlags, NotifyError};
+
+use super::{CACHED, FILE, SHORT, notification_waits, one_file, run_both};
 use crate::behaviour::{ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount};
 use crate::probe_server::INITIAL_SIZE;
@@ -89,4 +91,131 @@ pub async fn a_name_invalidation_waits_for_a_create_in_its_directory<L: KernelUn
         mount.create("new"),
     )
     .await
+}
+
+pub async fn a_name_invalidation_waits_for_a_lookup_in_its_directory<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    mount.size("file").await?;
+    let gate = server.hold_replies("lookup");
+    let program = async {
+        let found = mount.size("none").await;
+        expect_before("size", found, Err(Errno::ENOENT))
+    };
+    notification_waits(&mount, KernelNotification::name("file"), &gate, program).await
+}
+
+pub async fn a_name_invalidation_waits_for_a_listing_of_its_directory<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    let flags = InitFlagChanges::usual().without(InitFlags::READDIRPLUS_AUTO);
+    let mount = kernel.mount(&server, flags).await?;
+    mount.size("file").await?;
+    let gate = server.hold_replies("readdirplus");
+    notification_waits(
+        &mount,
+        KernelNotification::name("file"),
+        &gate,
+        mount.list(),
+    )
+    .await
+}
+
+pub async fn an_invalidation_of_an_unknown_name_is_reported<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    expect_equal(
+        "an invalidation before the LOOKUP",
+        mount.notify(KernelNotification::name("file")).await,
+        Err(NotifyError::Unknown),
+    )?;
+    mount.size("file").await?;
+    expect_equal(
+        "an invalidation after the LOOKUP",
+        mount.notify(KernelNotification::name("file")).await,
+        Ok(()),
+    )?;
+    expect_equal(
+        "another invalidation",
+        mount.notify(KernelNotification::name("file")).await,
+        Err(NotifyError::Unknown),
+    )
+}
+
+pub async fn an_inode_invalidation_of_a_directory_keeps_its_names<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    mount.size("file").await?;
+    mount.notify(KernelNotification::pages(1)).await?;
+    server.take_log();
+    mount.size("file").await?;
+    expect_equal("LOOKUPs", server.count_requests("lookup", "file"), 0)
+}
+
+pub async fn names_are_looked_up_again_after_their_lifetime<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    for ttl in [SHORT, Duration::ZERO] {
+        let server = one_file(CACHED);
+        server.set_name_ttl(FILE, ttl);
+        let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+        mount.size("file").await?;
+        tokio::time::sleep(2 * ttl).await;
+        server.take_log();
+        mount.size("file").await?;
+        expect_equal("LOOKUPs", server.count_requests("lookup", "file"), 1)?;
+    }
+    Ok(())
+}
+
+pub async fn absent_names_are_looked_up_again_after_their_lifetime<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    for ttl in [SHORT, Duration::ZERO] {
+        let server = one_file(CACHED);
+        server.set_absent_ttl(ttl);
+        let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+        expect_before("size", mount.size("none").await, Err(Errno::ENOENT))?;
+        tokio::time::sleep(2 * ttl).await;
+        server.take_log();
+        expect_before("size", mount.size("none").await, Err(Errno::ENOENT))?;
+        expect_equal("LOOKUPs", server.count_requests("lookup", "none"), 1)?;
+    }
+    Ok(())
+}
+
+/// Of a listing with attributes (READDIRPLUS).
+pub async fn names_of_a_listing_are_looked_up_again_after_their_lifetime<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    server.set_name_ttl(FILE, SHORT);
+    let flags = InitFlagChanges::usual().without(InitFlags::READDIRPLUS_AUTO);
+    let mount = kernel.mount(&server, flags).await?;
+    mount.list().await?;
+    tokio::time::sleep(2 * SHORT).await;
+    server.take_log();
+    mount.size("file").await?;
+    expect_equal("LOOKUPs", server.count_requests("lookup", "file"), 1)
+}
+
+pub async fn names_of_an_aborted_connection_are_not_served_after_their_lifetime<
+    L: KernelUnderTest,
+>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    server.set_name_ttl(FILE, SHORT);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    mount.size("file").await?;
+    mount.abort().await?;
+    tokio::time::sleep(2 * SHORT).await;
+    expect_equal("served", mount.size("file").await.is_ok(), false)
 }

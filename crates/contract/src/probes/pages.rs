@@ -7,15 +7,13 @@ use std::time::Duration;
 use gupfs_fuse::InitFlags;
 
 use super::{
-    ALL_REQUESTS, CACHED, DIRECT, FILE, SHORT_WAIT, notification_waits, one_file, run_both,
+    ALL_REQUESTS, CACHED, DIRECT, FILE, SHORT, SHORT_WAIT, notification_waits, one_file, run_both,
 };
 use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
 };
 use crate::probe_server::{INITIAL_BYTE, ProbeServer};
-
-const SHORT: Duration = Duration::from_millis(50);
 
 /// With AUTO_INVAL_DATA a changed size or mtime drops the pages.
 pub async fn new_attributes_drop_the_pages_of_a_cached_file<L: KernelUnderTest>(
@@ -186,4 +184,57 @@ pub async fn a_page_invalidation_writes_dirty_pages_first<L: KernelUnderTest>(
         Ok(())
     };
     run_both(notifying, concurrent_events).await
+}
+
+/// It needs no changed attributes to compare with.
+pub async fn an_invalidation_drops_pages<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
+    server.change_content(FILE, b'b');
+    expect_before("first byte, again", file.read(0).await?, Some(INITIAL_BYTE))?;
+    mount.notify(KernelNotification::pages(FILE)).await?;
+    expect_equal("first byte", file.read(0).await?, Some(b'b'))
+}
+
+/// So AUTO_INVAL_DATA alone is no coherence: a notification must drop the pages.
+pub async fn new_content_under_the_same_size_and_mtime_is_not_noticed<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    server.set_attr_ttl(FILE, Duration::ZERO);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
+    server.change_content(FILE, b'b');
+    expect_equal("first byte", file.read(0).await?, Some(INITIAL_BYTE))
+}
+
+/// The notification waits for the READ and drops the page that it filled.
+pub async fn a_read_that_an_invalidation_overtakes_leaves_no_page<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let server = one_file(CACHED);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let gate = server.hold_replies("read");
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        // The reply has the old bytes: the server made it before it waits.
+        server.change_content(FILE, b'b');
+        let release = async {
+            tokio::time::sleep(SHORT_WAIT).await;
+            gate.release_replies(ALL_REQUESTS);
+            Ok::<(), ProbeFailure>(())
+        };
+        let notified = mount.notify(KernelNotification::pages(FILE));
+        run_both(notified, release).await
+    };
+    run_both(file.read(0), concurrent_events).await?;
+    expect_equal(
+        "first byte of a later read",
+        file.read(0).await?,
+        Some(b'b'),
+    )
 }

@@ -1,5 +1,7 @@
 //! `gupfs doctor`: reports what this machine lacks, and how to get it.
 
+mod caches;
+
 use crate::amount::show_size;
 use crate::exit::{CliResult, Exit};
 use crate::kernel::{self, KernelProbe, ProbeSelection};
@@ -65,7 +67,10 @@ impl Doctor {
         findings.extend(self.dir.as_deref().map(space));
         let facts = test_facts();
         match &facts {
-            Ok(facts) => findings.extend(rules(facts)),
+            Ok(facts) => {
+                findings.extend(rules(facts));
+                findings.extend(caches::findings(facts));
+            }
             Err(why) => findings.push(no_facts(why)),
         }
         let healthy = findings
@@ -311,8 +316,11 @@ fn differs(fact: &ProbeReport, how: &str) -> Finding {
         RequirementLevel::ForPageCache => {
             "gupfs works without the page cache, more slowly; Linux 6.18 does not have this problem"
         }
-        RequirementLevel::ForSharing => {
+        RequirementLevel::ForSharing if fact.caches.is_empty() => {
             "a file system that several hosts mount needs a newer kernel"
+        }
+        RequirementLevel::ForSharing => {
+            "mounts that share files do without the caches that depend on it; they are listed below"
         }
         RequirementLevel::Tolerated => "nothing to do: gupfs handles both behaviours",
     };

@@ -17,7 +17,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// All probes take less than a second; a host under load may take longer.
+/// All probes take some 3 seconds; a host under load may take longer.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long the child process may take to exit after its result.
@@ -186,7 +186,7 @@ pub fn decide(findings: &[ProbeReport]) -> CliResult<KernelVerdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_contract::probe_all;
+    use gupfs_contract::{KernelCache, cache_support, probe_all};
     use gupfs_sim::kernel::{Model, Quirk};
 
     fn decided(quirk: Option<Quirk>) -> Result<bool, String> {
@@ -209,6 +209,7 @@ mod tests {
         let finding = |outcome| ProbeReport {
             rule: CoherenceRule::Names,
             requirement: RequirementLevel::Required,
+            caches: Vec::new(),
             behaviour: "names are names".into(),
             outcome,
         };
@@ -226,6 +227,33 @@ mod tests {
         }
         // gupfs works with both behaviours.
         assert_eq!(decided(Some(Quirk::LinkHasVersion)), Ok(true));
+    }
+
+    #[test]
+    fn a_kernel_that_lacks_a_behaviour_loses_the_caches_that_depend_on_it_and_mounts() {
+        use KernelCache::{Attributes, Names, Pages};
+        let lost = [
+            (Quirk::NoIncEpoch, Names),
+            (Quirk::NamesNeverExpire, Names),
+            (Quirk::RepliesHaveNoVersion, Attributes),
+            (Quirk::PagesSurviveInvalidation, Pages),
+        ];
+        for (quirk, cache) in lost {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build()
+                .unwrap();
+            let model = Model { quirk: Some(quirk) };
+            let findings = runtime.block_on(probe_all(&model, |_| true));
+            assert!(decide(&findings).is_ok(), "{quirk:?}");
+            let lacking: Vec<KernelCache> = cache_support(&findings)
+                .into_iter()
+                .filter(|support| !support.lacks.is_empty())
+                .map(|support| support.cache)
+                .collect();
+            assert_eq!(lacking, [cache], "{quirk:?}");
+        }
     }
 
     #[test]

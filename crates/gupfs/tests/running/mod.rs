@@ -172,6 +172,24 @@ impl UpProcess {
         line.trim_end().to_string()
     }
 
+    /// Waits until the objects of all removed files are removed.
+    pub fn wait_until_purged(&self) {
+        let start = Instant::now();
+        loop {
+            let output = gupfs([Path::new("status"), Path::new("--json"), &self.store]);
+            let status: serde_json::Value =
+                serde_json::from_slice(&output.stdout).unwrap_or_default();
+            if status["mds"]["purging"] == 0 {
+                return;
+            }
+            assert!(
+                start.elapsed() < TIMEOUT,
+                "objects of removed files are not removed: {status:#}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Ctrl-C; the exit code.
     pub fn stop(mut self) -> i32 {
         self.signal(rustix::process::Signal::INT);

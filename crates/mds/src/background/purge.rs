@@ -47,6 +47,8 @@ impl PurgeTask {
                 }
                 continue;
             }
+            let retry = self.clock.boot() + RETRY;
+            let next = self.queue.next_job().unwrap_or(retry).min(retry);
             tokio::select! {
                 biased;
                 Some(outcome) = jobs.next() => if let Err(error) = outcome {
@@ -55,7 +57,7 @@ impl PurgeTask {
                     self.clock.sleep(RETRY).await;
                 },
                 () = self.queue.wait() => {}
-                () = self.clock.sleep(RETRY) => {}
+                () = self.clock.sleep_until(next) => {}
             }
         }
     }

@@ -2,8 +2,11 @@
 //!
 //! The records `P` are the truth; the queue holds what is known of them without a scan. Requests fill it when they stage a
 //! removal; the task fills it from the records at the start and whenever the queue had to drop some. Objects queue per OST.
+//!
+//! Jobs of several OSTs begin together, in rounds, so that one sync of the log serves them all, and rounds have a least distance, so
+//! that the syncs of a job serve many objects.
 
-use crate::limits::{OST_SILENT_AFTER, PURGE_QUEUE_MAX, RETRY};
+use crate::limits::{OST_SILENT_AFTER, PURGE_QUEUE_MAX, PURGE_ROUND_EVERY, RETRY};
 use gupfs_namespace::PurgeId;
 use gupfs_platform::BootTime;
 use gupfs_proto::limits::BACKGROUND_BATCH;
@@ -23,6 +26,8 @@ struct QueuedPurges {
     /// Removed files in the queue.
     files: BTreeMap<PurgeId, PurgeFile>,
     osts: BTreeMap<OstId, OstQueue>,
+    /// The next round of jobs begins no earlier.
+    next_round: BootTime,
     /// There are records that the queue does not hold.
     incomplete: bool,
     /// Some OST does not reply or is down: files wait in `files` although their other objects are gone.
@@ -93,8 +98,21 @@ impl Default for PurgeQueue {
     }
 }
 
+impl OstQueue {
+    /// When a job may begin, if there is nothing else to wait for: with the next round, or before it if there is enough for a job.
+    fn next_job(&self, next_round: BootTime) -> Option<BootTime> {
+        match self.waiting.len() {
+            _ if self.job_since.is_some() => None,
+            0 => None,
+            BACKGROUND_BATCH.. => Some(self.retry_at),
+            _ => Some(self.retry_at.max(next_round)),
+        }
+    }
+}
+
 impl QueuedPurges {
-    fn push(&mut self, request: PurgeRequest) {
+    /// Returns whether the task may have something to do that it does not know of.
+    fn push(&mut self, request: PurgeRequest) -> bool {
         let PurgeRequest { id, seq, objects } = request;
         let is_known = self.files.len() < PURGE_QUEUE_MAX;
         if is_known {
@@ -107,14 +125,17 @@ impl QueuedPurges {
         // reply, the objects on the others are removed now: when the file is queued later, their removal is requested once more,
         // and finds them gone.
         if !is_known && !self.held_up {
-            return;
+            return true;
         }
+        let mut is_news = !is_known;
         for (ost, object) in objects {
             let queue = self.osts.entry(ost).or_default();
             if is_known || queue.waiting.len() < PURGE_QUEUE_MAX {
                 queue.waiting.push_back(ObjectRemoval { id, object, seq });
+                is_news |= matches!(queue.waiting.len(), 1 | BACKGROUND_BATCH);
             }
         }
+        is_news
     }
 
     /// Files with an object on an OST that could not remove it.
@@ -128,8 +149,9 @@ impl QueuedPurges {
 impl PurgeQueue {
     /// Queues objects that a staged batch drops.
     pub fn add(&self, id: PurgeId, seq: Seq, objects: Vec<(OstId, ObjectId)>) {
-        self.queued.lock().push(PurgeRequest { id, seq, objects });
-        self.wake.notify_one();
+        if self.queued.lock().push(PurgeRequest { id, seq, objects }) {
+            self.wake.notify_one();
+        }
     }
 
     /// Queues a file that the task found in the records.
@@ -137,7 +159,7 @@ impl PurgeQueue {
         self.queued.lock().push(request);
     }
 
-    /// Returns when objects were queued.
+    /// Returns when objects were queued that may change `next_job`.
     pub async fn wait(&self) {
         self.wake.notified().await;
     }
@@ -155,6 +177,13 @@ impl PurgeQueue {
         }
     }
 
+    /// When `take` returns a job if nothing changes until then; None if that depends on a job or on another object.
+    pub fn next_job(&self) -> Option<BootTime> {
+        let queue = self.queued.lock();
+        let jobs = queue.osts.values();
+        jobs.filter_map(|ost| ost.next_job(queue.next_round)).min()
+    }
+
     /// The next objects for each OST without a job, oldest first; failed removals come again at their retry time.
     pub fn take(&self, now: BootTime) -> Vec<(OstId, Vec<ObjectRemoval>)> {
         let mut queue = self.queued.lock();
@@ -168,15 +197,21 @@ impl PurgeQueue {
             .count()
             > 0;
         queue.read_past &= queue.held_up;
-        let free = queue.osts.iter_mut().filter(|(_, ost)| {
-            ost.job_since.is_none() && !ost.waiting.is_empty() && now >= ost.retry_at
-        });
-        let taken = free.map(|(ost, ost_queue)| {
+        let next_round = queue.next_round;
+        let due = queue
+            .osts
+            .iter_mut()
+            .filter(|(_, ost)| ost.next_job(next_round).is_some_and(|begins| now >= begins));
+        let taken = due.map(|(ost, ost_queue)| {
             ost_queue.job_since = Some(now);
             let count = ost_queue.waiting.len().min(BACKGROUND_BATCH);
             (*ost, ost_queue.waiting.drain(..count).collect())
         });
-        taken.collect()
+        let taken: Vec<_> = taken.collect();
+        if !taken.is_empty() && now >= next_round {
+            queue.next_round = now + PURGE_ROUND_EVERY;
+        }
+        taken
     }
 
     /// Ends a job: the rest is tried again later. Returns the files of which no object is left.
@@ -248,5 +283,89 @@ impl PurgeQueue {
         let mut queue = self.queued.lock();
         queue.incomplete = true;
         queue.read_past = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gupfs_proto::{Generation, InodeId};
+    use std::time::Duration;
+
+    const START: BootTime = BootTime(1_000_000_000);
+    const OSTS: [OstId; 2] = [OstId(0), OstId(1)];
+
+    /// A removed file with one object on each of `osts`.
+    fn removed_file(ino: u64, osts: &[OstId]) -> PurgeRequest {
+        let ino = InodeId(ino);
+        let object = ObjectId {
+            ino,
+            generation: Generation(1),
+            stripe: 0,
+        };
+        PurgeRequest {
+            id: PurgeId { ino, number: 1 },
+            seq: Seq(ino.0),
+            objects: osts.iter().map(|ost| (*ost, object)).collect(),
+        }
+    }
+
+    fn add(queue: &PurgeQueue, ino: u64, osts: &[OstId]) {
+        queue.add_recorded(removed_file(ino, osts));
+    }
+
+    /// The jobs that begin: OST and number of objects.
+    fn begin_jobs(queue: &PurgeQueue, now: BootTime) -> Vec<(u32, usize)> {
+        let jobs = queue.take(now).into_iter();
+        jobs.map(|(ost, batch)| (ost.0, batch.len())).collect()
+    }
+
+    fn end_job(queue: &PurgeQueue, ost: OstId, now: BootTime) {
+        queue.end_job(ost, &[], Vec::new(), (None, now));
+    }
+
+    #[test]
+    fn the_first_removal_begins_at_once_and_those_after_it_share_a_round() {
+        let queue = PurgeQueue::default();
+        assert_eq!(queue.next_job(), None);
+        add(&queue, 1, &OSTS[..1]);
+        assert!(queue.next_job().unwrap() <= START);
+        assert_eq!(begin_jobs(&queue, START), [(0, 1)]);
+        end_job(&queue, OSTS[0], START);
+        let round = START + PURGE_ROUND_EVERY;
+        for ino in 2..40 {
+            add(&queue, ino, &OSTS);
+            assert_eq!(queue.next_job(), Some(round));
+            let before = START + Duration::from_millis(ino);
+            assert_eq!(begin_jobs(&queue, before), []);
+        }
+        assert_eq!(begin_jobs(&queue, round), [(0, 38), (1, 38)]);
+        assert_eq!(queue.next_job(), None, "both OSTs have a job");
+    }
+
+    #[test]
+    fn an_ost_with_enough_objects_for_a_job_does_not_wait_for_the_round() {
+        let queue = PurgeQueue::default();
+        add(&queue, 1, &OSTS[..1]);
+        begin_jobs(&queue, START);
+        add(&queue, 2, &OSTS[1..]);
+        for ino in 3..3 + BACKGROUND_BATCH as u64 {
+            add(&queue, ino, &OSTS[..1]);
+        }
+        assert_eq!(begin_jobs(&queue, START), [], "ost0 has a job, ost1 waits");
+        end_job(&queue, OSTS[0], START);
+        assert_eq!(begin_jobs(&queue, START), [(0, BACKGROUND_BATCH)]);
+        // This job delays no round.
+        assert_eq!(queue.next_job(), Some(START + PURGE_ROUND_EVERY));
+    }
+
+    #[test]
+    fn the_task_wakes_when_a_removal_may_begin_a_job() {
+        let queue = PurgeQueue::default();
+        let push = |ino: u64| queue.queued.lock().push(removed_file(ino, &OSTS[..1]));
+        let wakes: Vec<u64> = (1..=2 * BACKGROUND_BATCH as u64)
+            .filter(|ino| push(*ino))
+            .collect();
+        assert_eq!(wakes, [1, BACKGROUND_BATCH as u64]);
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Reading, deciding and staging happen under this one lock, so operations have one order, which is the order of the log.
 
+mod change_times;
 mod entropy;
 mod metadata_leases;
 mod new_files;
@@ -21,6 +22,7 @@ pub use session_table::SessionTable;
 #[cfg(test)]
 pub use recent_keys::RECENT_KEYS_MAX;
 
+use change_times::ChangeTimes;
 use entropy::Entropy;
 use gupfs_namespace::ShardMachine;
 use gupfs_platform::{BootTime, Clock, Platform};
@@ -46,6 +48,7 @@ pub struct Shard {
     pub recent: RecentKeys,
     /// Files that were created a short while ago, and opened by no session but the one that created them.
     pub new_files: NewFiles,
+    pub change_times: ChangeTimes,
     /// How many blocks of numbers each virtual shard was given: a task that waited for a block sees from it whether one came.
     blocks_given: BTreeMap<VirtualShard, u64>,
     clock: Clock,
@@ -70,6 +73,7 @@ impl Shard {
             leases: MetadataLeases::default(),
             recent: RecentKeys::default(),
             new_files: NewFiles::default(),
+            change_times: ChangeTimes::default(),
             blocks_given: BTreeMap::new(),
             clock: platform.clock.clone(),
             last_now: Timestamp::default(),
@@ -87,10 +91,13 @@ impl Shard {
         self.clock.boot()
     }
 
-    /// The time of a replayed change: its original time, if that does not run back or ahead.
+    /// The time of a replayed change: its original time, which programs may have seen. The server may have made changes of its
+    /// own since its start, with later times. A time ahead of the clock would set the clock of later changes ahead, so a
+    /// client's host cannot choose one.
     pub fn now_for_replay(&mut self, at: Timestamp) -> Timestamp {
-        self.last_now = self.last_now.max(at.min(self.clock.now()));
-        self.last_now
+        let at = at.min(self.clock.now().max(self.last_now));
+        self.last_now = self.last_now.max(at);
+        at
     }
 
     pub fn register(&mut self, session: SessionId, info: SessionInfo, last_heard: BootTime) {

@@ -26,8 +26,14 @@ impl ShardDriver {
         } else {
             seen
         };
+        if changed {
+            let durable = self.store.durable_seq();
+            shard.change_times.note(seq, now, durable);
+        }
         let change_seq = effects.original_seq.or(changed.then_some(seq));
-        let change = change_seq.map(|seq| AppliedChange { seq, at: now });
+        // A request that arrives again is answered with the time of its change.
+        let at = |seq| shard.change_times.of(seq).unwrap_or(now);
+        let change = change_seq.map(|seq| AppliedChange { seq, at: at(seq) });
         let mut applied = AppliedOp {
             result: effects.reply,
             seq,

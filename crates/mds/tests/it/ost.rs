@@ -271,6 +271,10 @@ impl Inner {
                 let there = asked_for.iter().map(|object| objects.contains_key(object));
                 Ok(DataReplyBody::Confirmed(there.collect()))
             }
+            DataOp::Fence { session } => {
+                requests.push(format!("fence {session}"));
+                Ok(DataReplyBody::Done)
+            }
             DataOp::Space => Ok(DataReplyBody::Space(state.space)),
             other => Err(FsError::Malformed(format!(
                 "the tests' OST does not know {}",

@@ -64,6 +64,45 @@ fn the_objects_of_a_removed_file_go_at_once_and_durably() {
 }
 
 #[test]
+fn files_that_are_removed_one_after_another_share_the_syncs_of_their_removal() {
+    simulate(async {
+        let fixture = Simulated::new(6);
+        let instance = fixture.start().await;
+        let client = Client::open(&instance.mds).await;
+        let mut inodes = Vec::new();
+        for i in 0..200 {
+            inodes.push(written(&fixture, &client, &format!("f{i}"), MIB).await);
+        }
+        assert_eq!(objects(&fixture), 200);
+        take_requests(&fixture);
+        let begun = tokio::time::Instant::now();
+        for (i, ino) in inodes.into_iter().enumerate() {
+            client
+                .unlink(0, InodeId::ROOT, &format!("f{i}"))
+                .await
+                .unwrap();
+            client.forget(ino).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(objects(&fixture), 0);
+        let requests = take_requests(&fixture).into_iter();
+        let syncs = requests
+            .filter(|request| request.starts_with("sync "))
+            .count();
+        // One for each OST in each round of 50 ms; one for each file would be 200.
+        let rounds = begun.elapsed().as_millis() as usize / 50;
+        assert!(
+            syncs <= 2 * rounds && rounds < 40,
+            "{syncs} syncs in {rounds} rounds"
+        );
+        instance.mds.stop().await.unwrap();
+        fixture.kill(&instance.platform).await;
+        fixture.check().await;
+    });
+}
+
+#[test]
 fn an_ost_that_is_down_delays_its_own_objects_only() {
     simulate(async {
         let fixture = Simulated::new(2);

@@ -1,6 +1,6 @@
 //! The rights of a session: by the credentials of its requests, and by its open capabilities.
 
-mod host;
+pub mod host;
 
 use crate::fixture::{Simulated, simulate};
 use gupfs_proto::capability::{CapabilityFault, OpenCapability, Rights};

@@ -2,6 +2,8 @@
 
 use crate::client::Client;
 use crate::fixture::{Simulated, simulate};
+use crate::rights;
+use crate::writers::write;
 use gupfs_mds::Mds;
 use gupfs_namespace::ParsedKey;
 use gupfs_proto::callback::{CallbackReply, CallbackReplyBody, CallbackRequest};
@@ -23,6 +25,8 @@ struct CallbackClient {
     greedy: bool,
     /// Forgets a file before it replies that it has it open.
     hasty: bool,
+    /// Does not know that it has a write lease: the reply to its request was lost.
+    unaware: bool,
     /// Replies only "done".
     confused: AtomicBool,
 }
@@ -32,6 +36,7 @@ impl Service<CallbackRequest, CallbackReply> for CallbackClient {
         self.note(format!("{} is asked to {}", self.name, request.name()));
         match request {
             CallbackRequest::LockGranted { .. } | CallbackRequest::RevokeLeases { .. } => {}
+            CallbackRequest::Glimpse { .. } | CallbackRequest::Revoke { .. } if self.unaware => {}
             CallbackRequest::Glimpse { ino } => self.end_write(ino, true).await,
             CallbackRequest::Revoke { ino } => {
                 short_pause().await;
@@ -67,6 +72,7 @@ impl CallbackClient {
             log: log.clone(),
             greedy: false,
             hasty: false,
+            unaware: false,
             confused: AtomicBool::new(false),
         }
     }
@@ -146,6 +152,39 @@ fn write_leases_are_granted_in_request_order() {
         instance.mds.stop().await.unwrap();
         fixture.kill(&instance.platform).await;
         fixture.check().await;
+    });
+}
+
+/// A fence would end the session's work on all its files: its client goes on with a session that the server counts as alive.
+#[test]
+fn a_write_lease_of_which_its_session_does_not_know_is_taken_without_a_fence() {
+    simulate(async {
+        let fixture = Simulated::new(7);
+        let instance = rights::host::start(&fixture).await;
+        let log = Arc::default();
+        let mut one = CallbackClient::new(&instance.mds, "one", &log).await;
+        one.unaware = true;
+        let one = one.attached();
+        let two = CallbackClient::new(&instance.mds, "two", &log)
+            .await
+            .attached();
+        let ino = one.client.create(0, InodeId::ROOT, "f").await.unwrap();
+        let opened = one.client.begin_write(ino).await;
+        write(&fixture.osts, &opened, 5_000, 4_000_000_000);
+        two.begin_write(ino).await;
+        assert_eq!(two.client.attr(ino).await.unwrap().size, 5_000);
+        let fences = || {
+            let requests = fixture.osts.iter().flat_map(|ost| ost.take_requests());
+            requests
+                .filter(|request| request.starts_with("fence"))
+                .count()
+        };
+        assert_eq!(fences(), 0);
+        assert!(instance.mds.has_session(one.client.session));
+        // A session that has ended is fenced.
+        instance.mds.end_session(two.client.session).await;
+        assert!(fences() > 0);
+        fixture.kill(&instance.platform).await;
     });
 }
 

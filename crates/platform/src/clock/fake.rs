@@ -1,4 +1,5 @@
-//! A clock that is set by hand, or follows the runtime's paused time; the clock of each process can advance separately.
+//! A clock that is set by hand, or follows the runtime's paused time; the clock of each process can advance separately, and
+//! run at a rate of its own.
 
 use super::BootTime;
 use gupfs_proto::Timestamp;
@@ -14,9 +15,14 @@ const START: i64 = 1_704_067_200_000_000_000;
 #[derive(Clone)]
 pub struct FakeClock(Arc<Inner>);
 
+/// Parts in a million.
+const MILLION: i64 = 1_000_000;
+
 struct Inner {
     /// If the clock follows the runtime's time: the instant of boot time zero.
     runtime: Option<Instant>,
+    /// Nanoseconds that this clock counts in a million nanoseconds of the runtime's time.
+    rate: u64,
     set: Mutex<Set>,
     moved: Notify,
 }
@@ -31,17 +37,27 @@ struct Set {
 impl FakeClock {
     /// Time passes only by `advance`.
     pub fn by_hand() -> FakeClock {
-        FakeClock::start(None)
+        FakeClock::start(None, 0)
     }
 
     /// Time passes with tokio's time, which a simulation starts paused, and by `advance`.
     pub fn of_runtime() -> FakeClock {
-        FakeClock::start(Some(Instant::now()))
+        FakeClock::start(Some(Instant::now()), 0)
     }
 
-    fn start(runtime: Option<Instant>) -> FakeClock {
+    /// The same for a clock that gains this many parts in a million: an oscillator that is faster or slower than the others.
+    ///
+    /// # Panics
+    /// When it would stand still or run backwards.
+    pub fn of_runtime_gaining(parts_per_million: i64) -> FakeClock {
+        FakeClock::start(Some(Instant::now()), parts_per_million)
+    }
+
+    fn start(runtime: Option<Instant>, parts_per_million: i64) -> FakeClock {
+        assert!(parts_per_million > -MILLION, "a clock does not stand still");
         FakeClock(Arc::new(Inner {
             runtime,
+            rate: (MILLION + parts_per_million) as u64,
             set: Mutex::new(Set {
                 ahead: 0,
                 wall: START,
@@ -69,7 +85,7 @@ impl FakeClock {
 
     pub fn boot(&self) -> BootTime {
         let passed = match self.0.runtime {
-            Some(start) => start.elapsed().as_nanos() as u64,
+            Some(start) => scale(start.elapsed(), self.0.rate, MILLION as u64),
             None => 0,
         };
         BootTime(passed + self.0.set.lock().ahead)
@@ -85,13 +101,25 @@ impl FakeClock {
             }
             match self.0.runtime {
                 None => moved.await,
-                Some(_) => tokio::select! {
-                    biased;
-                    () = moved => {}
-                    () = tokio::time::sleep(left) => {}
-                },
+                Some(_) => {
+                    // `scale` rounds down: the loop sleeps again if it woke early.
+                    let left = scale(left, MILLION as u64, self.0.rate).max(1);
+                    tokio::select! {
+                        biased;
+                        () = moved => {}
+                        () = tokio::time::sleep(Duration::from_nanos(left)) => {}
+                    }
+                }
             }
         }
+    }
+}
+
+/// The nanoseconds of `time`, times `by` over `of`; rounded down.
+fn scale(time: Duration, by: u64, of: u64) -> u64 {
+    match by == of {
+        true => time.as_nanos() as u64,
+        false => (time.as_nanos() * u128::from(by) / u128::from(of)) as u64,
     }
 }
 
@@ -104,6 +132,25 @@ mod tests {
         let clock = FakeClock::of_runtime();
         clock.sleep_until(BootTime(5_000_000_000)).await;
         assert_eq!(clock.boot(), BootTime(5_000_000_000));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fast_clock_and_a_slow_clock_part() {
+        let (fast, slow) = (
+            FakeClock::of_runtime_gaining(5_000),
+            FakeClock::of_runtime_gaining(-5_000),
+        );
+        let begun = Instant::now();
+        slow.sleep_until(BootTime(19_900_000_000)).await;
+        let (slept, ahead) = (begun.elapsed(), fast.boot().since(slow.boot()));
+        let twenty = Duration::from_secs(20);
+        let precision = Duration::from_millis(2); // of tokio's timers
+        assert!(slept >= twenty && slept < twenty + precision, "{slept:?}");
+        let expected = Duration::from_millis(200);
+        assert!(
+            ahead >= expected && ahead < expected + precision,
+            "{ahead:?}"
+        );
     }
 
     #[tokio::test]

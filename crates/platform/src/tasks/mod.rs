@@ -48,12 +48,16 @@ impl Tasks {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let handle = tokio::spawn(future.instrument(tracing::debug_span!("task", name)));
-        #[cfg(feature = "fake")]
-        if let Source::Fake(fake) = &self.0 {
-            fake.register(handle.abort_handle());
+        let future = future.instrument(tracing::debug_span!("task", name));
+        match &self.0 {
+            Source::Real => Task(tokio::spawn(future)),
+            #[cfg(feature = "fake")]
+            Source::Fake(fake) => {
+                let handle = tokio::spawn(fake.within(future));
+                fake.register(handle.abort_handle());
+                Task(handle)
+            }
         }
-        Task(handle)
     }
 
     /// Starts a thread, for code that never ends and blocks in the kernel (FUSE readers, notifications).

@@ -1,10 +1,10 @@
 //! A client's host: the parts that `gupfs mount` composes, simulated and without a kernel.
 
-use super::host::Host;
+use super::host::{Host, HostOptions};
 use super::request_monitor::{MonitoredCallbacks, RequestMonitor};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_client::{Client, ClientCallbacks, Route, SessionOptions, renew_after_reconnect};
-use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
+use gupfs_platform::fake::{FakePlatform, FakeTasks};
 use gupfs_proto::FsError;
 use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ pub struct ClientHost {
     /// Notified when the client instance changes or ends. (tokio's `watch` wakes waiters in an order of its own random source,
     /// so a seed would not repeat.)
     changed: Notify,
-    /// True while the client is down; the task that took it down starts it again.
+    /// True while the client is down or frozen; the task that did it starts or thaws it.
     is_down: AtomicBool,
 }
 
@@ -55,15 +55,10 @@ impl From<FsError> for Failure {
 }
 
 impl ClientHost {
-    pub fn new(
-        number: usize,
-        net: &FakeNet,
-        random: &FakeRandom,
-        monitor: &Arc<RequestMonitor>,
-    ) -> ClientHost {
+    pub fn new(options: &HostOptions, number: usize) -> ClientHost {
         ClientHost {
-            host: Host::new(&format!("c{number}"), net, random),
-            monitor: monitor.clone(),
+            host: options.host(&format!("c{number}")),
+            monitor: options.monitor.clone(),
             process: Mutex::new(None),
             current: Mutex::default(),
             changed: Notify::new(),
@@ -88,6 +83,7 @@ impl ClientHost {
         let callbacks = Arc::new(ClientCallbacks::default());
         let monitored = Arc::new(MonitoredCallbacks {
             callbacks: callbacks.clone(),
+            host: self.host.name.clone(),
             monitor: self.monitor.clone(),
         });
         let mds_connection = ClientConnection::connect(identity.mds_connection_options(
@@ -160,7 +156,8 @@ impl ClientHost {
         }
     }
 
-    /// Returns the result of a call, unless the client's process ends before.
+    /// Returns the result of a call, unless the client's process ends before. While the process is frozen, the call does not go
+    /// on.
     ///
     /// # Errors
     /// The error of the call, or `Failure::Killed` if the process has ended.
@@ -169,16 +166,40 @@ impl ClientHost {
         instance_number: u64,
         call: impl Future<Output = Result<T, FsError>>,
     ) -> Result<T, Failure> {
+        let Some(tasks) = self.tasks() else {
+            return Err(Failure::Killed);
+        };
         tokio::select! {
             biased;
             () = self.instance_ended(instance_number) => Err(Failure::Killed),
-            reply = call => Ok(reply?),
+            reply = tasks.within(call) => Ok(reply?),
         }
     }
 
-    /// Reserves the client: only the caller may end and restart it. Returns false if another task has reserved it.
+    /// The tasks of the client's process; None while there is none.
+    fn tasks(&self) -> Option<FakeTasks> {
+        let process = self.process.lock();
+        process.as_ref().map(|platform| platform.tasks.clone())
+    }
+
+    /// Reserves the client: only the caller may freeze it, or end and restart it. Returns false if another task has reserved it.
     pub fn reserve(&self) -> bool {
         !self.is_down.swap(true, SeqCst)
+    }
+
+    /// Stops the process, which the caller has reserved, until `thaw`: as SIGSTOP does.
+    pub fn freeze(&self) {
+        if let Some(tasks) = self.tasks() {
+            tasks.freeze();
+        }
+    }
+
+    /// The frozen process goes on, and is not reserved any more.
+    pub fn thaw(&self) {
+        if let Some(tasks) = self.tasks() {
+            tasks.thaw();
+        }
+        self.is_down.store(false, SeqCst);
     }
 
     /// Ends the process without closing its session.

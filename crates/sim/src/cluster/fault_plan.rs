@@ -1,6 +1,8 @@
 //! The fault plan of a seed. Two of five seeds have a single kind of fault, so that a call may fail only as SEMANTICS says of
 //! that kind.
 
+use gupfs_platform::fake::FakeRandom;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultPlan {
     Only(FaultKind),
@@ -22,10 +24,13 @@ pub enum FaultKind {
     /// Clients are partitioned from the metadata server until their sessions end.
     LongPartitions,
     ClientKills,
+    /// Processes of clients stop, some until their sessions end, and go on.
+    Freezes,
+    /// Wall clocks jump, and boot clocks run at different rates.
     Clocks,
 }
 
-const KINDS: [FaultKind; 9] = [
+const KINDS: [FaultKind; 10] = [
     FaultKind::MetadataPower,
     FaultKind::ObjectKills,
     FaultKind::LongPartitions,
@@ -35,12 +40,13 @@ const KINDS: [FaultKind; 9] = [
     FaultKind::ShortPartitions,
     FaultKind::FullDisk,
     FaultKind::Clocks,
+    FaultKind::Freezes,
 ];
 
 impl FaultPlan {
     pub fn of(seed: u64) -> FaultPlan {
         match seed % 5 {
-            part @ (1 | 3) => FaultPlan::Only(KINDS[((seed / 5 * 2 + part / 2) % 9) as usize]),
+            part @ (1 | 3) => FaultPlan::Only(KINDS[((seed / 5 * 2 + part / 2) % 10) as usize]),
             _ => FaultPlan::Mixed {
                 without: seed / 5 % 4,
             },
@@ -81,6 +87,23 @@ impl FaultPlan {
                 matches!(kind, FaultKind::ShortPartitions | FaultKind::LongPartitions)
             }
             FaultPlan::Mixed { .. } => true,
+        }
+    }
+
+    pub fn has_freezes(self) -> bool {
+        match self {
+            FaultPlan::Only(kind) => kind == FaultKind::Freezes,
+            FaultPlan::Mixed { without } => without != 2,
+        }
+    }
+
+    /// Whether the hosts' boot clocks run at different rates. No call may fail because of that.
+    pub fn clocks_differ(self, random: &FakeRandom) -> bool {
+        match self {
+            FaultPlan::Only(kind) => {
+                matches!(kind, FaultKind::Clocks | FaultKind::LongPartitions)
+            }
+            FaultPlan::Mixed { .. } => random.one_in(2),
         }
     }
 

@@ -52,7 +52,7 @@ struct FaultState {
     /// Times of the metadata server's power losses, and of those that may undo answered changes.
     metadata_power_losses: Vec<u64>,
     undoing_power_losses: Vec<u64>,
-    /// The times in which a fault separated each client from the metadata server.
+    /// The times in which a fault separated each client from the metadata server, or froze the client.
     isolated: Vec<Vec<Span>>,
     /// Number of clients that are dead or partitioned from the metadata server, and whether no further client may become so.
     absent_clients: u64,
@@ -145,18 +145,19 @@ impl FaultRecord {
         }
     }
 
-    pub fn client_isolated(&self, client: usize, now: u64) {
-        self.state.lock().isolated[client].push((now, None));
+    /// A fault separates a client from the metadata server, or freezes it, from now on. Returns the number of the isolation, for
+    /// `isolation_ended`.
+    pub fn client_isolated(&self, client: usize, now: u64) -> usize {
+        let isolated = &mut self.state.lock().isolated[client];
+        isolated.push((now, None));
+        isolated.len() - 1
     }
 
-    pub fn client_reconnected(&self, client: usize, now: u64) {
-        let mut state = self.state.lock();
-        for (_, until) in &mut state.isolated[client] {
-            until.get_or_insert(now);
-        }
+    pub fn isolation_ended(&self, client: usize, number: usize, now: u64) {
+        self.state.lock().isolated[client][number].1 = Some(now);
     }
 
-    /// Reserves the end of a client, or its partition from the metadata server. Returns false while all clients must stay;
+    /// Reserves the end or the freeze of a client, or its partition from the metadata server. Returns false while all clients must stay;
     /// otherwise the caller must call `end_client_fault` when the client is back.
     #[must_use]
     pub fn reserve_client_fault(&self) -> bool {
@@ -188,7 +189,8 @@ impl FaultRecord {
     pub fn may_have_ended(&self, client: usize, when: u64) -> bool {
         if !matches!(
             self.plan,
-            FaultPlan::Mixed { .. } | FaultPlan::Only(FaultKind::LongPartitions)
+            FaultPlan::Mixed { .. }
+                | FaultPlan::Only(FaultKind::LongPartitions | FaultKind::Freezes)
         ) {
             return false;
         }

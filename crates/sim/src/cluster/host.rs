@@ -1,5 +1,6 @@
 //! One host: its clock, its random source, its network, and its disks.
 
+use super::request_monitor::RequestMonitor;
 use gupfs_platform::fake::{
     FakeClock, FakeDisk, FakeNet, FakeOptions, FakePlatform, FakeRandom, FakeTasks,
 };
@@ -8,6 +9,10 @@ use gupfs_proto::Timestamp;
 use gupfs_rpc::{ClusterKey, ProcessIdentity};
 use gupfs_store::index::{FakeIndex, Index};
 use std::sync::Arc;
+
+/// How much faster or slower than true time a host's clock runs at most, in parts in a million. Two such clocks differ by 1 %,
+/// the most that the terms of sessions and capabilities allow for.
+const CLOCK_GAIN_MAX: i64 = 5_000;
 
 /// Capacity of a disk that is not full, in bytes.
 const CAPACITY: u64 = 1 << 40;
@@ -19,16 +24,41 @@ pub struct Host {
     random: FakeRandom,
 }
 
-impl Host {
-    pub fn new(name: &str, net: &FakeNet, random: &FakeRandom) -> Host {
+/// What the hosts of a cluster share.
+pub struct HostOptions {
+    pub net: FakeNet,
+    pub random: FakeRandom,
+    pub monitor: Arc<RequestMonitor>,
+    /// The hosts' clocks run at different rates.
+    pub clocks_differ: bool,
+}
+
+impl HostOptions {
+    pub fn host(&self, name: &str) -> Host {
+        let random = self.random.fork();
+        let clock = match self.clocks_differ {
+            true => FakeClock::of_runtime_gaining(clock_gain(&random)),
+            false => FakeClock::of_runtime(),
+        };
         Host {
             name: name.to_string(),
-            clock: FakeClock::of_runtime(),
-            net: net.clone(),
-            random: random.fork(),
+            clock,
+            net: self.net.clone(),
+            random,
         }
     }
+}
 
+/// In most cases an extreme, because the differences count.
+fn clock_gain(random: &FakeRandom) -> i64 {
+    match random.below(5) {
+        0 | 1 => CLOCK_GAIN_MAX,
+        2 | 3 => -CLOCK_GAIN_MAX,
+        _ => random.below(2 * CLOCK_GAIN_MAX as u64) as i64 - CLOCK_GAIN_MAX,
+    }
+}
+
+impl Host {
     /// The platform for a new process on this host.
     pub fn platform(&self) -> FakePlatform {
         FakePlatform {

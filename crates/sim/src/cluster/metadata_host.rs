@@ -1,10 +1,10 @@
 //! The metadata server's host: the parts that `gupfs mds` composes, simulated.
 
-use super::host::{Host, Store};
+use super::host::{Host, HostOptions, Store};
 use super::request_monitor::{MonitoredMeta, RequestMonitor};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_mds::{Mds, MdsOptions, MetaHandler};
-use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
+use gupfs_platform::fake::FakePlatform;
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody, SetAttr, SlotSeq};
 use gupfs_proto::{Caller, Incarnation, InodeId, Seq, SessionId, Slot, VirtualShards, cluster};
 use gupfs_rpc::{
@@ -34,12 +34,12 @@ struct Process {
 }
 
 impl MetadataHost {
-    pub fn new(net: &FakeNet, random: &FakeRandom, monitor: &Arc<RequestMonitor>) -> MetadataHost {
-        let host = Host::new("mds", net, random);
+    pub fn new(options: &HostOptions) -> MetadataHost {
+        let host = options.host("mds");
         MetadataHost {
             store: host.store(),
             host,
-            monitor: monitor.clone(),
+            monitor: options.monitor.clone(),
             process: Mutex::new(None),
         }
     }

@@ -15,6 +15,7 @@ mod fault_record;
 mod faults;
 mod history_program;
 mod host;
+mod message_delays;
 mod metadata_host;
 mod object_host;
 mod possible_states;

@@ -1,10 +1,10 @@
 //! An object server's host: the parts that `gupfs oss` composes, simulated.
 
-use super::host::{Host, Store};
+use super::host::{Host, HostOptions, Store};
 use super::request_monitor::{MonitoredData, RequestMonitor};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_oss::{DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, run_reports};
-use gupfs_platform::fake::{FakeClock, FakeDisk, FakeNet, FakePlatform, FakeRandom};
+use gupfs_platform::fake::{FakeClock, FakeDisk, FakePlatform};
 use gupfs_proto::{Incarnation, OstId};
 use gupfs_rpc::{
     AcceptAllClientKeys, Capacity, ClientConnection, ClientConnectionOptions, Handlers, NoObserver,
@@ -35,19 +35,13 @@ pub struct HostedTarget {
 }
 
 impl ObjectHost {
-    pub fn new(
-        number: u64,
-        net: &FakeNet,
-        random: &FakeRandom,
-        clock: &FakeClock,
-        monitor: &Arc<RequestMonitor>,
-    ) -> ObjectHost {
+    pub fn new(options: &HostOptions, number: u64, clock: &FakeClock) -> ObjectHost {
         ObjectHost {
-            host: Host::new(&format!("oss{number}"), net, random),
+            host: options.host(&format!("oss{number}")),
             targets: Vec::new(),
             number,
             clock: clock.clone(),
-            monitor: monitor.clone(),
+            monitor: options.monitor.clone(),
             process: Mutex::new(None),
         }
     }

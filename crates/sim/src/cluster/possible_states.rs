@@ -4,7 +4,8 @@
 //!        each once (linearizability). A reply rules out all states that do not explain it; if none remains, a promise is
 //!        broken.
 //! Never  fixes an order early: changes are tried in every order, as late as possible; a read must fit some state of its time.
-//! Enter  at `PossibleStates::begin` and `PossibleStates::answered` for a change, at `PossibleStates::observed` for a read.
+//! Enter  at `PossibleStates::begin` and `PossibleStates::answered` for a change, at `PossibleStates::begin_read` and
+//!        `PossibleStates::observed` for a read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,15 +27,20 @@ pub trait ObjectModel {
 /// Identifies a change from its request to its reply.
 pub type ChangeId = u64;
 
+/// Identifies a read from its request to its reply.
+pub type ReadId = u64;
+
 pub struct PossibleStates<M: ObjectModel> {
     candidates: BTreeSet<Candidate<M>>,
     /// Changes that were requested and have no reply.
     pending: BTreeMap<ChangeId, PendingChange<M::Change>>,
-    /// Every state that the object may have been in, with the last event at which it may have been; back to the last sync, or
-    /// to the oldest read in progress.
+    /// Every state since the last sync that the object may have been in, with the last event at which it may have been: a power
+    /// loss may return to it.
     past_states: BTreeMap<M::State, u64>,
-    /// The same for the time before the last power loss, for reads that began then.
-    states_before_power_loss: BTreeMap<M::State, u64>,
+    /// The same for earlier states, to which no power loss returns: a read that began in their time may still show them.
+    states_of_reads: BTreeMap<M::State, u64>,
+    /// The event at which each read in progress began.
+    reads: BTreeMap<ReadId, u64>,
     /// The event of the last reply to a change.
     last_reply: u64,
     next: ChangeId,
@@ -57,7 +63,8 @@ impl<M: ObjectModel> PossibleStates<M> {
         let applied = BTreeMap::new();
         PossibleStates {
             past_states: BTreeMap::from([(state.clone(), 0)]),
-            states_before_power_loss: BTreeMap::new(),
+            states_of_reads: BTreeMap::new(),
+            reads: BTreeMap::new(),
             last_reply: 0,
             candidates: BTreeSet::from([Candidate { state, applied }]),
             pending: BTreeMap::new(),
@@ -123,14 +130,39 @@ impl<M: ObjectModel> PossibleStates<M> {
         self.set_candidates(now, remaining);
     }
 
-    /// A client read from `since` until `now`, and its result `fits` a state. Returns false if no state of that time fits.
+    /// A client requests a read. Until it ends, every state that was possible at any time since now may be its result.
+    pub fn begin_read(&mut self, now: u64) -> ReadId {
+        self.next += 1;
+        self.reads.insert(self.next, now);
+        self.next
+    }
+
+    /// The read got no reply.
+    pub fn abandon_read(&mut self, read_id: ReadId) {
+        self.reads.remove(&read_id);
+        self.forget_unread_states();
+    }
+
+    /// The read got a reply, which `fits` a state. Returns false if no state of its time fits.
     #[must_use]
-    pub fn observed(&mut self, since: u64, now: u64, fits: impl Fn(&M::State) -> bool) -> bool {
+    pub fn observed(
+        &mut self,
+        now: u64,
+        read_id: ReadId,
+        fits: impl Fn(&M::State) -> bool,
+    ) -> bool {
+        let since = self.reads.remove(&read_id).unwrap_or(now);
+        let is_possible = self.explains(since, now, fits);
+        self.forget_unread_states();
+        is_possible
+    }
+
+    fn explains(&mut self, since: u64, now: u64, fits: impl Fn(&M::State) -> bool) -> bool {
         // A change that was answered during the read may have taken effect before or after it. A result that fits a past state
         // of that time therefore rules out nothing.
         let fits_in_time = |(state, until): (&M::State, &u64)| *until >= since && fits(state);
         let fits_past_state = self.last_reply >= since && self.past_states.iter().any(fits_in_time);
-        if fits_past_state || self.states_before_power_loss.iter().any(fits_in_time) {
+        if fits_past_state || self.states_of_reads.iter().any(fits_in_time) {
             return true;
         }
         let mut remaining = BTreeSet::new();
@@ -155,7 +187,7 @@ impl<M: ObjectModel> PossibleStates<M> {
             applied: BTreeMap::new(),
         };
         self.candidates = states.into_iter().map(candidate).collect();
-        self.states_before_power_loss.append(&mut self.past_states);
+        self.keep_for_reads(|_, _| true);
         let after = self.candidates.clone();
         self.remember(now, &after);
     }
@@ -169,10 +201,27 @@ impl<M: ObjectModel> PossibleStates<M> {
 
     /// States of this time and later survive a power loss; earlier ones do not return.
     pub fn synced(&mut self, before: u64) {
-        let candidates = &self.candidates;
-        self.past_states.retain(|state, until| {
-            *until >= before || candidates.iter().any(|candidate| candidate.state == *state)
-        });
+        let current: BTreeSet<M::State> = self.states().cloned().collect();
+        self.keep_for_reads(|state, until| until < before && !current.contains(state));
+    }
+
+    /// No power loss returns to these past states. A read in progress may show them as long as before.
+    fn keep_for_reads(&mut self, which: impl Fn(&M::State, u64) -> bool) {
+        let all = std::mem::take(&mut self.past_states);
+        for (state, until) in all {
+            if which(&state, until) {
+                let known = self.states_of_reads.entry(state).or_default();
+                *known = until.max(*known);
+            } else {
+                self.past_states.insert(state, until);
+            }
+        }
+        self.forget_unread_states();
+    }
+
+    fn forget_unread_states(&mut self) {
+        let oldest = self.reads.values().min().copied().unwrap_or(u64::MAX);
+        self.states_of_reads.retain(|_, until| *until >= oldest);
     }
 
     fn set_candidates(&mut self, now: u64, remaining: BTreeSet<Candidate<M>>) -> bool {
@@ -282,16 +331,27 @@ mod tests {
         }
     }
 
+    /// A read that began at `since` and ends now. The tests begin it late where nothing happened in between.
+    fn read(
+        number: &mut PossibleStates<Number>,
+        since: u64,
+        now: u64,
+        fits: impl Fn(&u32) -> bool,
+    ) -> bool {
+        let read_id = number.begin_read(since);
+        number.observed(now, read_id, fits)
+    }
+
     #[test]
     fn overlapping_changes_have_some_order() {
         let mut number = PossibleStates::<Number>::new(0);
         let (one, two) = (number.begin(1), number.begin(2));
         assert!(number.answered(1, two, |was| *was == 1));
         assert!(
-            !number.observed(2, 2, |is| *is == 0),
+            !read(&mut number, 2, 2, |is| *is == 0),
             "change two was answered"
         );
-        assert!(number.observed(2, 2, |is| *is == 2));
+        assert!(read(&mut number, 2, 2, |is| *is == 2));
         assert!(
             !number.answered(3, one, |was| *was == 2),
             "change one came before two"
@@ -301,11 +361,11 @@ mod tests {
         assert!(number.answered(1, one, |was| *was == 0));
         let three = number.begin(3);
         assert!(
-            number.observed(2, 3, |is| *is == 3),
+            read(&mut number, 2, 3, |is| *is == 3),
             "the change may be made before its reply"
         );
         assert!(
-            !number.observed(4, 4, |is| *is == 1),
+            !read(&mut number, 4, 4, |is| *is == 1),
             "a read has shown the change"
         );
         assert!(number.answered(5, three, |was| *was == 1));
@@ -316,8 +376,8 @@ mod tests {
         let mut number = PossibleStates::<Number>::new(0);
         let one = number.begin(1);
         assert!(number.answered(5, one, |_| true));
-        assert!(number.observed(5, 6, |is| *is == 0));
-        assert!(!number.observed(6, 7, |is| *is == 0));
+        assert!(read(&mut number, 5, 6, |is| *is == 0));
+        assert!(!read(&mut number, 6, 7, |is| *is == 0));
     }
 
     #[test]
@@ -327,10 +387,10 @@ mod tests {
         assert!(number.answered(2, one, |_| true));
         assert!(number.answered(4, two, |_| true));
         // The read began between the two replies, when the first change may have been made and the second not yet.
-        assert!(number.observed(3, 5, |is| *is == 1));
-        assert!(number.observed(6, 6, |is| *is == 2));
+        assert!(read(&mut number, 3, 5, |is| *is == 1));
+        assert!(read(&mut number, 6, 6, |is| *is == 2));
         assert!(
-            !number.observed(7, 7, |is| *is == 1),
+            !read(&mut number, 7, 7, |is| *is == 1),
             "the last read showed change two"
         );
     }
@@ -342,13 +402,14 @@ mod tests {
             let change_id = number.begin(value);
             assert!(number.answered(now, change_id, |_| true));
         }
+        let across = number.begin_read(3);
         number.lose_power(5);
-        assert!(number.observed(3, 9, |is| *is == 1));
+        assert!(number.observed(9, across, |is| *is == 1));
         // That result does not show that the power loss undid a change.
         assert!(number.states().any(|is| *is == 2));
         // A read that began after the power loss sees the state that it left, and later reads must agree.
-        assert!(number.observed(6, 9, |is| *is == 1));
-        assert!(!number.observed(10, 11, |is| *is == 2));
+        assert!(read(&mut number, 6, 9, |is| *is == 1));
+        assert!(!read(&mut number, 10, 11, |is| *is == 2));
     }
 
     #[test]
@@ -371,11 +432,30 @@ mod tests {
     }
 
     #[test]
+    fn a_read_that_began_before_a_sync_may_see_the_state_that_the_sync_ruled_out() {
+        let mut number = PossibleStates::<Number>::new(0);
+        let overtaken = number.begin_read(1);
+        let change_id = number.begin(1);
+        assert!(number.answered(2, change_id, |_| true));
+        let late = number.begin_read(3);
+        number.synced(3);
+        assert!(number.observed(5, overtaken, |is| *is == 0));
+        assert!(!number.observed(6, late, |is| *is == 0));
+        number.lose_power(7);
+        let states: Vec<u32> = number.states().copied().collect();
+        assert_eq!(
+            states,
+            [1],
+            "the sync ruled out that a power loss returns to 0"
+        );
+    }
+
+    #[test]
     fn a_read_may_show_that_a_change_without_a_reply_was_made() {
         let mut number = PossibleStates::<Number>::new(0);
         let one = number.begin(1);
         assert!(number.may_lack_all_pending());
-        assert!(number.observed(1, 1, |is| *is == 1));
+        assert!(read(&mut number, 1, 1, |is| *is == 1));
         assert!(!number.may_lack_all_pending());
         assert!(number.answered(2, one, |was| *was == 0));
         assert!(number.may_lack_all_pending());
@@ -387,7 +467,7 @@ mod tests {
         let one = number.begin(1);
         number.unanswered(1, one);
         assert_eq!(number.candidates.len(), 2);
-        assert!(number.observed(2, 2, |is| *is == 1));
+        assert!(read(&mut number, 2, 2, |is| *is == 1));
         assert_eq!(number.candidates.len(), 1);
     }
 }

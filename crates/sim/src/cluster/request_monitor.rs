@@ -1,15 +1,16 @@
 //! # request_monitor: wrappers of the servers' request handlers
 //!
 //! Owns   the counts of rare events; resent requests, ended sessions, and broken promises of object servers.
-//! Never  changes a request or a reply.
+//! Never  changes a request or a reply; it delays some (`message_delays`).
 //! Enter  at `MonitoredMeta`, `MonitoredData` and `MonitoredCallbacks`.
 
 use super::access_check::{AccessCheck, ShownCredentials};
+use super::message_delays::{ArrivedMessage, MessageDelays};
 use crate::rare_events::RareEvents;
 use gupfs_client::ClientCallbacks;
 use gupfs_mds::MetaHandler;
 use gupfs_oss::DataHandler;
-use gupfs_platform::fake::FakeClock;
+use gupfs_platform::fake::{FakeClock, FakeRandom};
 use gupfs_proto::{FsError, SessionId, Slot, callback, data, meta};
 use gupfs_rpc::{ConnectedPeer, PeerHandler, Service};
 use parking_lot::Mutex;
@@ -24,6 +25,7 @@ pub fn millis(clock: &FakeClock) -> u64 {
 pub struct RequestMonitor {
     state: Mutex<MonitorState>,
     clock: FakeClock,
+    delays: MessageDelays,
 }
 
 #[derive(Default)]
@@ -47,11 +49,19 @@ struct MonitorState {
 }
 
 impl RequestMonitor {
-    /// `clock`: the clock for the times in reports.
-    pub fn new(clock: &FakeClock) -> RequestMonitor {
+    /// `clock`: the clock for the times in reports. `delays`: delays some messages, if set.
+    pub fn new(clock: &FakeClock, delays: Option<FakeRandom>) -> RequestMonitor {
         RequestMonitor {
             state: Mutex::default(),
+            delays: MessageDelays::new(delays, clock),
             clock: clock.clone(),
+        }
+    }
+
+    /// Delays a message that has arrived; counts it if a later one of its lane overtakes it.
+    async fn delay(&self, message: ArrivedMessage, what: &'static str) {
+        if self.delays.wait(message).await {
+            self.count(what);
         }
     }
 
@@ -217,9 +227,14 @@ impl PeerHandler<meta::MetaRequest, meta::MetaReply> for MonitoredMeta {
         request: meta::MetaRequest,
     ) -> meta::MetaReply {
         let host = from.address().to_string();
-        self.monitor.note_request(&host, &request);
+        let monitor = &self.monitor;
+        let arrived = monitor.delays.begin(format!("{host} to mds"));
+        monitor.delay(arrived, "metadata request overtaken").await;
+        monitor.note_request(&host, &request);
         let reply = self.handler.clone().handle(from, request.clone()).await;
-        self.monitor.note_reply(&host, &request, &reply);
+        monitor.note_reply(&host, &request, &reply);
+        let answered = monitor.delays.begin(format!("mds to {host}"));
+        monitor.delay(answered, "metadata reply overtaken").await;
         reply
     }
 }
@@ -239,6 +254,11 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
         from: Arc<ConnectedPeer>,
         request: data::DataRequest,
     ) -> data::DataReply {
+        let (host, number) = (from.address().to_string(), self.number);
+        let arrived = self.monitor.delays.begin(format!("{host} to oss{number}"));
+        self.monitor
+            .delay(arrived, "object request overtaken")
+            .await;
         self.monitor.note_write(&request);
         let arrived = {
             let mut state = self.monitor.state.lock();
@@ -248,14 +268,17 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
                 .request_arrives(self.number, &request, now)
         };
         let reply = self.handler.clone().handle(from, request).await;
-        let mut guard = self.monitor.state.lock();
-        let state = &mut *guard;
-        match state.access_check.check_reply(&arrived, &reply) {
-            Ok(Some(rare_event)) => state.rare_events.count(rare_event),
-            Ok(None) => {}
-            Err(violation) => state.broken_promises.push(violation),
+        {
+            let mut guard = self.monitor.state.lock();
+            let state = &mut *guard;
+            match state.access_check.check_reply(&arrived, &reply) {
+                Ok(Some(rare_event)) => state.rare_events.count(rare_event),
+                Ok(None) => {}
+                Err(violation) => state.broken_promises.push(violation),
+            }
         }
-        drop(guard);
+        let answered = self.monitor.delays.begin(format!("oss{number} to {host}"));
+        self.monitor.delay(answered, "object reply overtaken").await;
         reply
     }
 }
@@ -263,6 +286,8 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
 /// Handler of the callbacks that the metadata server sends to a client.
 pub struct MonitoredCallbacks {
     pub callbacks: Arc<ClientCallbacks>,
+    /// The client's host.
+    pub host: String,
     pub monitor: Arc<RequestMonitor>,
 }
 
@@ -272,6 +297,8 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for MonitoredCa
         request: callback::CallbackRequest,
     ) -> callback::CallbackReply {
         let before = self.monitor.instance_number();
+        let arrived = self.monitor.delays.begin(format!("mds to {}", self.host));
+        self.monitor.delay(arrived, "callback overtaken").await;
         self.monitor.count(match request {
             callback::CallbackRequest::Glimpse { .. } => "glimpse callback",
             callback::CallbackRequest::Revoke { .. } => "revoke callback",
@@ -280,6 +307,10 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for MonitoredCa
             callback::CallbackRequest::RevokeLeases { .. } => "lease callback",
         });
         let reply = self.callbacks.clone().handle(request).await;
+        let answered = self.monitor.delays.begin(format!("{} to mds", self.host));
+        self.monitor
+            .delay(answered, "callback reply overtaken")
+            .await;
         if self.monitor.instance_number() != before {
             self.monitor
                 .count("callback crossed a restart of the metadata server");

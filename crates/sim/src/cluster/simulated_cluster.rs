@@ -9,6 +9,7 @@ use super::call_history::CallHistory;
 use super::client_host::{ClientHost, ClientInstance, Failure};
 use super::fault_plan::FaultPlan;
 use super::fault_record::{FailedCall, FaultRecord, SYNCED_AFTER};
+use super::host::HostOptions;
 use super::metadata_host::MetadataHost;
 use super::object_host::ObjectHost;
 use super::request_monitor::{RequestMonitor, millis};
@@ -20,10 +21,10 @@ use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
-use gupfs_proto::{FileOffset, Incarnation, InodeId, SessionId};
+use gupfs_proto::{Attr, FileOffset, Incarnation, InodeId, SessionId, Timestamp};
 use gupfs_rpc::Service;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -49,8 +50,10 @@ pub struct SimulatedCluster {
     /// The last event number of each millisecond that has one.
     last_events: Mutex<BTreeMap<u64, u64>>,
     value: AtomicU64,
-    /// Every inode number in a reply to a create.
-    inode_numbers: Mutex<BTreeSet<InodeId>>,
+    /// Every inode in a reply to a create, with its time of creation there.
+    created: Mutex<BTreeMap<InodeId, Timestamp>>,
+    /// The metadata server's wall clock was set.
+    pub is_metadata_clock_set: AtomicBool,
     platform: FakePlatform,
 }
 
@@ -65,13 +68,24 @@ impl SimulatedCluster {
         };
         let net = FakeNet::new(random.u64(), delay);
         let platform = FakePlatform::new(seed);
-        let monitor = Arc::new(RequestMonitor::new(&platform.clock));
-        let metadata = MetadataHost::new(&net, &random, &monitor);
+        let plan = FaultPlan::of(seed);
+        let delays = random.one_in(2).then(|| random.fork());
+        let monitor = Arc::new(RequestMonitor::new(&platform.clock, delays));
+        let host_options = HostOptions {
+            net: net.clone(),
+            clocks_differ: plan.clocks_differ(&random),
+            random: random.fork(),
+            monitor: monitor.clone(),
+        };
+        if host_options.clocks_differ {
+            monitor.count("cluster whose boot clocks run at different rates");
+        }
+        let metadata = MetadataHost::new(&host_options);
         metadata.start().await.expect("no fault is injected yet");
         let mds = metadata.mds().expect("the metadata server runs");
         let mut osses = Vec::new();
         for number in 0..2 + random.below(2) {
-            let mut host = ObjectHost::new(number, &net, &random, &metadata.host.clock, &monitor);
+            let mut host = ObjectHost::new(&host_options, number, &metadata.host.clock);
             for _ in 0..1 + random.below(2) {
                 let incarnation = Incarnation(random.u64());
                 let admitted = mds
@@ -86,12 +100,12 @@ impl SimulatedCluster {
             host.start().await.expect("no fault is injected yet");
             osses.push(host);
         }
-        let client_host = |number| Arc::new(ClientHost::new(number, &net, &random, &monitor));
+        let client_host = |number| Arc::new(ClientHost::new(&host_options, number));
         let client_hosts: Vec<Arc<ClientHost>> =
             (0..3 + random.below(2) as usize).map(client_host).collect();
         client_hosts.iter().for_each(ClientHost::start);
         Arc::new(SimulatedCluster {
-            fault_record: FaultRecord::new(client_hosts.len(), FaultPlan::of(seed)),
+            fault_record: FaultRecord::new(client_hosts.len(), plan),
             attacker: client_host(client_hosts.len()),
             shared_state: Mutex::default(),
             call_history: Mutex::default(),
@@ -105,7 +119,8 @@ impl SimulatedCluster {
             event_number: AtomicU64::new(1),
             last_events: Mutex::default(),
             value: AtomicU64::new(1),
-            inode_numbers: Mutex::default(),
+            created: Mutex::default(),
+            is_metadata_clock_set: AtomicBool::new(false),
             platform,
         })
     }
@@ -194,10 +209,27 @@ impl SimulatedCluster {
 
     /// # Panics
     /// When the number was used before: inode numbers are never reused, even after a crash that undid the create.
-    pub fn note_new_inode(&self, ino: InodeId) {
+    pub fn note_new_inode(&self, attr: &Attr) {
+        let ino = attr.ino;
+        let former = self.created.lock().insert(ino, attr.btime);
+        assert!(former.is_none(), "inode number {ino} was used twice");
+    }
+
+    /// An inode keeps the time of creation that the reply to its create had: also if a power loss of the metadata server undid
+    /// the create, and the client replayed it.
+    ///
+    /// # Panics
+    /// When the inode has another time now. (If the server's wall clock was set back meanwhile, a replayed change may not get
+    /// its time, which is in the future.)
+    pub fn check_creation_time(&self, attr: &Attr) {
+        let Some(answered) = self.created.lock().get(&attr.ino).copied() else {
+            return;
+        };
         assert!(
-            self.inode_numbers.lock().insert(ino),
-            "inode number {ino} was used twice"
+            answered == attr.btime || self.is_metadata_clock_set.load(SeqCst),
+            "inode {} was created at {answered:?} by the reply to its create, and at {:?} now",
+            attr.ino,
+            attr.btime
         );
     }
 

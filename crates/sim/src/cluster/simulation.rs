@@ -48,7 +48,7 @@ pub fn run(seed: u64, verbose: bool) -> SeedRun {
         }));
         let fault_time = match cluster.fault_record.plan().only() {
             None => FAULT_TIME,
-            Some(FaultKind::LongPartitions) => FAULT_TIME_OF_LONG_PARTITIONS,
+            Some(FaultKind::LongPartitions | FaultKind::Freezes) => FAULT_TIME_OF_LONG_PARTITIONS,
             Some(_) => FAULT_TIME_OF_ONE_KIND,
         };
         let until = cluster.millis() + fault_time;

@@ -6,6 +6,7 @@ use gupfs_fuse::op::{self, EntryName};
 use gupfs_fuse::{
     EntryReply, Errno, FileSystem, InitFlags, LockOwner, NodeId, OpenFlags, ReleaseFlags, Result,
 };
+use std::time::Duration;
 
 /// Size of one READDIRPLUS reply.
 const LISTING_SIZE: u32 = 4096;
@@ -21,11 +22,26 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    async fn apply_entry(&self, name: &[u8], entry: &EntryReply, request_version: RequestVersion) {
+    async fn apply_entry(
+        &self,
+        name: &[u8],
+        entry: &EntryReply,
+        mut request_version: RequestVersion,
+    ) {
+        let mut entry = *entry;
+        if self.has_quirk(Quirk::EpochSparesRepliesInFlight) {
+            request_version.epoch = self.state().epoch;
+        }
+        if self.has_quirk(Quirk::NamesNeverExpire) {
+            entry.name_ttl = Duration::MAX;
+        }
+        if self.has_quirk(Quirk::RepliesHaveNoVersion) {
+            request_version.version = 0;
+        }
         let drop_pages = self
             .state()
-            .add_dentry((DIR, name.into()), entry, request_version);
-        if drop_pages && !self.has_quirk(Quirk::PagesSurviveAttributes) {
+            .add_dentry((DIR, name.into()), &entry, request_version);
+        if self.must_drop_pages(drop_pages) {
             self.drop_pages(entry.node, 0, u64::MAX).await;
         }
     }
@@ -55,8 +71,16 @@ impl<F: FileSystem> Kernel<F> {
             .await?;
         if entry.node == NodeId::NONE {
             if !self.has_quirk(Quirk::NegativeDentriesNotCached) {
+                let mut request_version = request_version;
+                let mut ttl = entry.name_ttl;
                 let mut state = self.state();
-                state.add_negative_dentry((DIR, name.into()), entry.name_ttl, request_version);
+                if self.has_quirk(Quirk::EpochSparesRepliesInFlight) {
+                    request_version.epoch = state.epoch;
+                }
+                if self.has_quirk(Quirk::NamesNeverExpire) {
+                    ttl = Duration::MAX;
+                }
+                state.add_negative_dentry((DIR, name.into()), ttl, request_version);
             }
             return Err(Errno::ENOENT);
         }
@@ -160,7 +184,7 @@ impl<F: FileSystem> Kernel<F> {
                     // Linux uses the epoch at which it applies the reply.
                     request_version.epoch = self.state().epoch;
                 }
-                if entry.node != NodeId::NONE {
+                if entry.node != NodeId::NONE && !self.has_quirk(Quirk::ListingsNotCached) {
                     self.apply_entry(&name, &entry, request_version).await;
                 }
                 found.push(name);

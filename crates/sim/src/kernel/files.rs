@@ -40,7 +40,9 @@ impl<F: FileSystem> Kernel<F> {
         let opened = self
             .wait_reply(self.fs.open(self.call(node), request))
             .await?;
-        if !opened.flags.contains(OpenReplyFlags::KEEP_CACHE) {
+        let drops = !opened.flags.contains(OpenReplyFlags::KEEP_CACHE)
+            && !self.has_quirk(Quirk::OpensKeepPages);
+        if drops || self.has_quirk(Quirk::OpensDropPages) {
             self.drop_pages(node, 0, u64::MAX).await;
         }
         if !opened.flags.contains(OpenReplyFlags::DIRECT_IO) {
@@ -123,6 +125,14 @@ impl<F: FileSystem> File<F> {
             return self.kernel.read_cached(self.node, self.fh, at).await;
         }
         let kernel = &self.kernel;
+        if !kernel.has_quirk(Quirk::DirectReadsIgnoreDirtyPages) {
+            kernel.write_back_all(self.node).await;
+        }
+        if kernel.has_quirk(Quirk::DirectReadsCutAtCachedSize)
+            && at >= kernel.state().node(self.node)?.attr.size
+        {
+            return Ok(None);
+        }
         let read = kernel.read_from_server(self.node, self.fh, at, 1, Some(OWNER));
         Ok(read.await?.first().copied())
     }
@@ -199,7 +209,10 @@ impl<F: FileSystem> File<F> {
     /// Stores into the first page; the first call maps it.
     pub async fn store(&self, byte: u8) -> Result<()> {
         let kernel = &self.kernel;
-        if self.is_direct() && !kernel.flags.contains(InitFlags::DIRECT_IO_ALLOW_MMAP) {
+        let allowed = kernel.flags.contains(InitFlags::DIRECT_IO_ALLOW_MMAP)
+            && !kernel.has_quirk(Quirk::DirectFilesNotMapped)
+            || kernel.has_quirk(Quirk::DirectFilesAlwaysMapped);
+        if self.is_direct() && !allowed {
             return Err(Errno::ENODEV);
         }
         let cached = kernel.state().node(self.node)?.pages.get(&0).cloned();

@@ -84,10 +84,7 @@ impl ProbeMount for Mounted {
             KernelNotification::Entry { parent, name } => {
                 self.0.inval_entry(parent, name.as_bytes()).await
             }
-            KernelNotification::Epoch => {
-                self.0.inc_epoch().await;
-                Ok(())
-            }
+            KernelNotification::Epoch => self.0.inc_epoch().await,
         }
     }
 

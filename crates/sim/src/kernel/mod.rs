@@ -75,6 +75,12 @@ impl<F: FileSystem> Kernel<F> {
         self.synthetic_requests.call(node, CallerIds::default())
     }
 
+    /// Whether a reply with attributes drops pages. `changed`: they differ from the cached ones in a way that does.
+    fn must_drop_pages(&self, changed: bool) -> bool {
+        changed && !self.has_quirk(Quirk::PagesSurviveAttributes)
+            || self.has_quirk(Quirk::AttributesDropPages)
+    }
+
     /// Waits for a reply, or for the abort of the connection.
     async fn wait_reply<T>(&self, reply: impl Future<Output = Result<T>>) -> Result<T> {
         let aborted = self.aborted.notified();
@@ -120,10 +126,14 @@ impl<F: FileSystem> Kernel<F> {
         let found = self
             .wait_reply(self.fs.getattr(self.call(node), request))
             .await?;
+        let version = match self.has_quirk(Quirk::RepliesHaveNoVersion) {
+            true => 0,
+            false => version,
+        };
         let drop_pages = self
             .state()
             .apply_attributes(node, found.attr, found.ttl, version);
-        if drop_pages && !self.has_quirk(Quirk::PagesSurviveAttributes) {
+        if self.must_drop_pages(drop_pages) {
             self.drop_pages(node, 0, u64::MAX).await;
         }
         if self.flags.contains(InitFlags::WRITEBACK_CACHE) {

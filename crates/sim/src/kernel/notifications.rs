@@ -13,14 +13,22 @@ impl<F: FileSystem> Kernel<F> {
                 let invalidated = self.state().invalidate_attributes(NodeId::ROOT);
                 debug_assert_eq!(invalidated, Ok(()));
             }
-            return Err(NotifyError::Unknown);
+            return match self.has_quirk(Quirk::UnknownInodeAccepted) {
+                true => Ok(()),
+                false => Err(NotifyError::Unknown),
+            };
+        }
+        if self.has_quirk(Quirk::InodeInvalidationDropsNames) {
+            self.state().dentries.retain(|(dir, _), _| *dir != node);
         }
         if !self.has_quirk(Quirk::InodeInvalidationIgnored) {
             let invalidated = self.state().invalidate_attributes(node);
             invalidated.map_err(|_| NotifyError::Unknown)?;
         }
         if offset >= 0 {
-            self.drop_pages(node, offset as u64, u64::MAX).await;
+            if !self.has_quirk(Quirk::PagesSurviveInvalidation) {
+                self.drop_pages(node, offset as u64, u64::MAX).await;
+            }
         } else if self.has_quirk(Quirk::AttributeInvalidationWaitsForPages) {
             self.drop_pages(node, 0, u64::MAX).await;
         }
@@ -43,12 +51,16 @@ impl<F: FileSystem> Kernel<F> {
         state.covered.remove(&key);
         match state.dentries.remove(&key) {
             Some(_) => Ok(()),
+            None if self.has_quirk(Quirk::UnknownNameAccepted) => Ok(()),
             None => Err(NotifyError::Unknown),
         }
     }
 
     /// INC_EPOCH: expires all dentries at once.
-    pub async fn inc_epoch(&self) {
+    pub async fn inc_epoch(&self) -> Result<(), NotifyError> {
+        if self.has_quirk(Quirk::NoIncEpoch) {
+            return Err(NotifyError::Unsupported);
+        }
         if self.has_quirk(Quirk::EpochWaitsForDirectory) {
             let lock = self.state().lock_of(NodeId::ROOT);
             if let Ok(lock) = lock {
@@ -56,5 +68,12 @@ impl<F: FileSystem> Kernel<F> {
             }
         }
         self.state().epoch += 1;
+        if self.has_quirk(Quirk::EpochDropsPages) {
+            let nodes = self.state().node_ids();
+            for node in nodes {
+                self.drop_pages(node, 0, u64::MAX).await;
+            }
+        }
+        Ok(())
     }
 }

@@ -61,4 +61,38 @@ pub enum Quirk {
     WritebackTakesServerSize,
     /// Pages are dropped when the connection is aborted, whatever INIT negotiated.
     PagesDroppedOnAbort,
+    /// Dentries never expire.
+    NamesNeverExpire,
+    /// INC_EPOCH is not known.
+    NoIncEpoch,
+    /// Replies in flight during INC_EPOCH count as of the new epoch.
+    EpochSparesRepliesInFlight,
+    /// INC_EPOCH drops all pages.
+    EpochDropsPages,
+    /// INVAL_INODE of a directory drops its names.
+    InodeInvalidationDropsNames,
+    /// INVAL_INODE of an unknown node is no error.
+    UnknownInodeAccepted,
+    /// INVAL_ENTRY of an unknown name is no error.
+    UnknownNameAccepted,
+    /// Replies to GETATTR, LOOKUP and READDIRPLUS replace newer attributes.
+    RepliesHaveNoVersion,
+    /// Attributes and names of a listing are not cached.
+    ListingsNotCached,
+    /// Opens never drop pages.
+    OpensKeepPages,
+    /// Opens always drop pages.
+    OpensDropPages,
+    /// INVAL_INODE drops no pages.
+    PagesSurviveInvalidation,
+    /// Every reply with attributes drops pages.
+    AttributesDropPages,
+    /// A file that is open for direct I/O can never be mapped shared.
+    DirectFilesNotMapped,
+    /// A file that is open for direct I/O can always be mapped shared.
+    DirectFilesAlwaysMapped,
+    /// A direct read does not write dirty mapped pages first.
+    DirectReadsIgnoreDirtyPages,
+    /// A direct read ends at the size that is cached.
+    DirectReadsCutAtCachedSize,
 }

@@ -104,6 +104,10 @@ impl State {
         self.version
     }
 
+    pub fn node_ids(&self) -> Vec<NodeId> {
+        self.nodes.keys().copied().collect()
+    }
+
     pub fn node(&self, node: NodeId) -> Result<&Node> {
         self.nodes.get(&node).ok_or(Errno::ESTALE)
     }

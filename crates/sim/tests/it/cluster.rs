@@ -3,7 +3,7 @@
 use gupfs_sim::{cluster, seeds};
 
 /// Minimum count of each rare event in a run of the usual length.
-const RARE: [(&str, u64); 34] = [
+const RARE: [(&str, u64); 42] = [
     ("answered change resent to the same instance", 4),
     ("capability of a former lease holder refused", 200),
     ("answered change resent to a later instance", 15),
@@ -43,6 +43,14 @@ const RARE: [(&str, u64); 34] = [
     ),
     ("read of a file without a name", 40),
     ("callback crossed a restart of the metadata server", 30),
+    ("callback overtaken", 50),
+    ("callback reply overtaken", 50),
+    ("cluster whose boot clocks run at different rates", 10),
+    ("freeze of a client", 20),
+    ("freeze of a client beyond its term", 15),
+    ("metadata reply overtaken", 400),
+    ("metadata request overtaken", 400),
+    ("object request overtaken", 400),
     ("renewed session capability", 1_000),
     ("request of an ended session refused", 200),
     ("request in a wrong role refused", 100),
@@ -54,5 +62,5 @@ const RARE: [(&str, u64); 34] = [
 
 #[test]
 fn the_cluster_keeps_its_promises_under_any_faults() {
-    seeds::run_each_twice(50, cluster::run).require_minimums(&RARE);
+    seeds::run_each_twice(60, cluster::run).require_minimums(&RARE);
 }

@@ -6,6 +6,7 @@ use crate::cluster::fault_plan::FaultKind;
 use crate::cluster::simulated_cluster::SimulatedCluster;
 use gupfs_platform::fake::FakeRandom;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Starts the client; it counts as absent until it has a session.
 pub(super) fn start_client(cluster: &Arc<SimulatedCluster>, client_host: &Arc<ClientHost>) {
@@ -55,6 +56,9 @@ fn set_clock(cluster: &SimulatedCluster, random: &FakeRandom) {
     let hosts = hosts.chain(cluster.osses.iter().map(|oss| &oss.host));
     let hosts: Vec<_> = hosts.chain([&cluster.metadata.host]).collect();
     let host = hosts[random.below(hosts.len() as u64) as usize];
+    if host.name == cluster.metadata.host.name {
+        cluster.is_metadata_clock_set.store(true, SeqCst);
+    }
     let seconds = random.below(7_200) as i64 - 3_600;
     cluster.record(format_args!(
         "the wall clock of {} jumps {seconds} s",

@@ -1,10 +1,11 @@
 //! # faults: injects random faults into hosts, disks and connections
 //!
-//! Owns   one task for each kind of server, for the network and for the clients; each injects faults until the simulation ends.
+//! Owns   one task for each kind of server, for the network, for the clients and for freezes; each injects faults until the simulation ends.
 //! Never  decides whether a fault excuses a failed call: `fault_record` knows which faults were injected.
 //! Enter  at `start`; after the simulation at `end_all_faults`.
 
 mod clients;
+mod freezes;
 mod metadata;
 mod network;
 mod objects;
@@ -51,17 +52,18 @@ pub fn start(cluster: &Arc<SimulatedCluster>, random: &FakeRandom) -> Vec<Task<(
             clients::inject(faulty, task_random).await
         }));
     }
+    let (faulty, task_random) = (cluster.clone(), random.fork());
+    if plan.has_freezes() {
+        tasks.push(cluster.spawn("freezes", async move {
+            freezes::inject(faulty, task_random).await
+        }));
+    }
     tasks
 }
 
 /// Frees disk space and heals all partitions. No fault is injected afterwards.
 pub fn end_all_faults(cluster: &SimulatedCluster) {
     cluster.net.heal_all();
-    for (client, _) in cluster.client_hosts.iter().enumerate() {
-        cluster
-            .fault_record
-            .client_reconnected(client, cluster.millis());
-    }
     let targets = cluster.osses.iter().flat_map(|oss| &oss.targets);
     targets.for_each(|target| target.store.restore_capacity());
     let stores = cluster.osses.iter().flat_map(|oss| oss.disks());

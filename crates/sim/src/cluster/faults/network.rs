@@ -86,11 +86,10 @@ async fn partition(
         1 => cluster.net.partition_one_way(one, other),
         _ => cluster.net.partition_one_way(other, one),
     }
-    if let Some(client) = isolated {
-        cluster
-            .fault_record
-            .client_isolated(client, cluster.millis());
-    }
+    let isolation = isolated.map(|client| {
+        let record = &cluster.fault_record;
+        (client, record.client_isolated(client, cluster.millis()))
+    });
     // The client receives nothing from any server, but its requests still reach the object servers: they arrive after its session
     // has ended.
     let from_all_servers = isolated.is_some() && random.one_in(2);
@@ -104,14 +103,19 @@ async fn partition(
         osses().for_each(|oss| cluster.net.heal(one, &oss));
     }
     cluster.net.heal(one, other);
-    if let Some(client) = isolated {
+    if let Some((client, number)) = isolation {
         cluster
             .fault_record
-            .client_reconnected(client, cluster.millis());
-        let healed = cluster.clone();
-        cluster.spawn("a client reconnects", async move {
-            healed.sleep(RECONNECTS_WITHIN).await;
-            healed.fault_record.end_client_fault();
-        });
+            .isolation_ended(client, number, cluster.millis());
+        end_isolation(cluster);
     }
+}
+
+/// Counts a client as present again once it must have reconnected.
+pub(super) fn end_isolation(cluster: &Arc<SimulatedCluster>) {
+    let reconnecting = cluster.clone();
+    cluster.spawn("a client reconnects", async move {
+        reconnecting.sleep(RECONNECTS_WITHIN).await;
+        reconnecting.fault_record.end_client_fault();
+    });
 }

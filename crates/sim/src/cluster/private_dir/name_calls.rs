@@ -6,6 +6,7 @@ use super::timed_states::TimedStates;
 use super::{ClientInstance, FileContent, NameInDir, PrivateDirProgram};
 use crate::cluster::call_arguments::{caller, create_mode, name, no_flags, read_write};
 use crate::cluster::client_host::Failure;
+use gupfs_client::OpenedFile;
 use gupfs_proto::meta::RenameMode;
 use gupfs_proto::{FsError, InodeId};
 use std::sync::Arc;
@@ -46,19 +47,19 @@ impl PrivateDirProgram {
                     no_flags(),
                 )
                 .await?;
-            Ok(made.file)
+            Ok(made)
         };
         // The program does not know the inode number before the reply. Other programs do not compare numbers.
         let what = format!("create {position:?}");
         let with_unknown_inode = after.clone();
-        let Some(file) = self
+        let Some(OpenedFile { file, attr, .. }) = self
             .call_on_names(instance, what, expected, with_unknown_inode, call)
             .await
         else {
             return;
         };
         let ino = file.ino();
-        self.cluster.note_new_inode(ino);
+        self.cluster.note_new_inode(&attr);
         instance.client.forget([(ino, 1)]);
         after.insert(position, Entry { ino, is_dir: false });
         self.renew_names(after);
@@ -80,7 +81,7 @@ impl PrivateDirProgram {
         else {
             return;
         };
-        self.cluster.note_new_inode(attr.ino);
+        self.cluster.note_new_inode(&attr);
         instance.client.forget([(attr.ino, 1)]);
         let is_dir = true;
         let ino = attr.ino;

@@ -134,6 +134,7 @@ impl PrivateDirProgram {
                     .call(instance, client.lookup(&caller, dir, &text))
                     .await?;
                 client.forget([(attr.ino, 1)]);
+                self.cluster.check_creation_time(&attr);
                 let is_dir = attr.kind == FileKind::Directory;
                 let ino = attr.ino;
                 let position = (dir, text.as_bytes()[0] - b'a');

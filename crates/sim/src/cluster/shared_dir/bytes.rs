@@ -110,16 +110,18 @@ impl SharedDirProgram {
         let read = instance
             .client
             .read(&open, at, BLOCK as u64, ReadOptions::default());
-        self.shared_state()
-            .reads_in_progress
-            .insert(self.host_number, begun);
-        let read = self.call(instance, read).await;
-        self.shared_state()
-            .reads_in_progress
-            .remove(&self.host_number);
-        let found = match read {
+        let read_id = self
+            .shared_state()
+            .block(file, block_index)
+            .begin_read(begun);
+        let found = match self.call(instance, read).await {
             Ok(found) => found.concat(),
-            Err(failure) => return self.require_excuse("read of a block", &failure, since, false),
+            Err(failure) => {
+                let mut shared_state = self.shared_state();
+                shared_state.block(file, block_index).abandon_read(read_id);
+                drop(shared_state);
+                return self.require_excuse("read of a block", &failure, since, false);
+            }
         };
         let now = self.cluster.event_number();
         let found = values(&found).unwrap_or_else(|mismatch| {
@@ -134,7 +136,7 @@ impl SharedDirProgram {
         ));
         let mut shared_state = self.cluster.shared_state.lock();
         let block = shared_state.block(file, block_index);
-        let fits = block.observed(begun, now, |state| is_block(state, &found));
+        let fits = block.observed(now, read_id, |state| is_block(state, &found));
         let candidates: Vec<String> = block.states().map(block_text).collect();
         assert!(
             fits,
@@ -164,16 +166,11 @@ impl SharedDirProgram {
             Ok(()) if power_losses == self.cluster.fault_record.power_losses() => {
                 self.record(format_args!("fsync of {ino}"));
                 let mut shared_state = self.cluster.shared_state.lock();
-                let before = shared_state
-                    .reads_in_progress
-                    .values()
-                    .copied()
-                    .fold(begun, u64::min);
                 match is_log {
-                    true => shared_state.log().synced(before),
+                    true => shared_state.log().synced(begun),
                     false => {
                         let blocks = shared_state.files[file].blocks.values_mut();
-                        blocks.for_each(|block| block.synced(before));
+                        blocks.for_each(|block| block.synced(begun));
                     }
                 }
             }
@@ -247,16 +244,13 @@ impl SharedDirProgram {
         let (since, begun) = (self.cluster.millis(), self.cluster.event_number());
         let all = (2 * LOG_RECORDS_MAX * SECTOR) as u64;
         let read = instance.client.read(&open, 0, all, ReadOptions::default());
-        self.shared_state()
-            .reads_in_progress
-            .insert(self.host_number, begun);
-        let read = self.call(instance, read).await;
-        self.shared_state()
-            .reads_in_progress
-            .remove(&self.host_number);
-        let found = match read {
+        let read_id = self.shared_state().log().begin_read(begun);
+        let found = match self.call(instance, read).await {
             Ok(found) => found.concat(),
-            Err(failure) => return self.require_excuse("read of the log", &failure, since, false),
+            Err(failure) => {
+                self.shared_state().log().abandon_read(read_id);
+                return self.require_excuse("read of the log", &failure, since, false);
+            }
         };
         let now = self.cluster.event_number();
         let found = values(&found)
@@ -264,7 +258,7 @@ impl SharedDirProgram {
         self.record(format_args!("reads {} records", found.len()));
         let mut shared_state = self.cluster.shared_state.lock();
         let log = shared_state.log();
-        let fits = log.observed(begun, now, |log| is_log(log, &found));
+        let fits = log.observed(now, read_id, |log| is_log(log, &found));
         assert!(
             fits,
             "c{} reads {found:?} in the log, the possible states are {:?}",

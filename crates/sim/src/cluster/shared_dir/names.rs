@@ -6,9 +6,9 @@ use crate::cluster::client_host::Failure;
 use crate::cluster::possible_states::ChangeId;
 use crate::cluster::shared_state::blocks::repeat_value;
 use crate::cluster::shared_state::entries::{Change, ChangeOutcome, CreatedInode, SharedNames};
-use gupfs_client::{EntryName, OpenFile, WriteOptions};
+use gupfs_client::{EntryName, OpenFile, OpenedFile, WriteOptions};
 use gupfs_proto::meta::{RenameMode, WritePosition};
-use gupfs_proto::{FileKind, FsError, InodeId};
+use gupfs_proto::{Attr, FileKind, FsError, InodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ const NAMES: u64 = 4;
 #[derive(Default)]
 struct ChangeReply {
     ino: Option<InodeId>,
+    /// The attributes in the reply to a create.
+    created: Option<Attr>,
     file: Option<Arc<OpenFile>>,
 }
 
@@ -168,7 +170,9 @@ impl SharedDirProgram {
         let Change::Create { inode, .. } = change else {
             return;
         };
-        self.cluster.note_new_inode(ino);
+        if let Some(attr) = &change_reply.created {
+            self.cluster.note_new_inode(attr);
+        }
         self.shared_state().created_inodes.insert(ino, inode);
         let Some(file) = change_reply.file else {
             return;
@@ -210,6 +214,7 @@ impl SharedDirProgram {
         let dir = self.shared_state().dir;
         let (since, begun) = (self.cluster.millis(), self.cluster.event_number());
         let name = name(text);
+        let read_id = self.shared_state().names().begin_read(begun);
         let found = self
             .call(instance, instance.client.lookup(&caller, dir, &name))
             .await;
@@ -217,16 +222,20 @@ impl SharedDirProgram {
         let found = match found {
             Ok(attr) => {
                 instance.client.forget([(attr.ino, 1)]);
+                self.cluster.check_creation_time(&attr);
                 Some((attr.ino, attr.kind == FileKind::Directory))
             }
             Err(Failure::Refused(FsError::NotFound)) => None,
-            Err(failure) => return self.require_excuse("lookup", &failure, since, false),
+            Err(failure) => {
+                self.shared_state().names().abandon_read(read_id);
+                return self.require_excuse("lookup", &failure, since, false);
+            }
         };
         self.record(format_args!("lookup {text}: {found:?}"));
         let mut shared_state = self.cluster.shared_state.lock();
         let created_inodes = shared_state.created_inodes.clone();
         let names = shared_state.names();
-        let fits = names.observed(begun, now, |names| {
+        let fits = names.observed(now, read_id, |names| {
             is_inode(&created_inodes, names.get(&text), found)
         });
         let candidates: Vec<&SharedNames> = names.states().collect();
@@ -242,9 +251,13 @@ impl SharedDirProgram {
         let dir = self.shared_state().dir;
         let (since, begun) = (self.cluster.millis(), self.cluster.event_number());
         let listing = instance.client.readdir(&caller, dir, 0, 1000, false);
+        let read_id = self.shared_state().names().begin_read(begun);
         let listing = match self.call(instance, listing).await {
             Ok(listing) => listing,
-            Err(failure) => return self.require_excuse("readdir", &failure, since, false),
+            Err(failure) => {
+                self.shared_state().names().abandon_read(read_id);
+                return self.require_excuse("readdir", &failure, since, false);
+            }
         };
         let now = self.cluster.event_number();
         let entries = listing.entries.iter();
@@ -261,7 +274,7 @@ impl SharedDirProgram {
         let mut shared_state = self.cluster.shared_state.lock();
         let created_inodes = shared_state.created_inodes.clone();
         let names = shared_state.names();
-        let fits = names.observed(begun, now, |names| {
+        let fits = names.observed(now, read_id, |names| {
             (0..NAMES as u8)
                 .all(|name| is_inode(&created_inodes, names.get(&name), found.get(&name).copied()))
         });
@@ -304,8 +317,11 @@ async fn send_change(
             let attr = client
                 .mkdir(&caller, dir, &name(text), create_mode())
                 .await?;
-            let ino = Some(attr.ino);
-            Ok(ChangeReply { ino, file: None })
+            Ok(ChangeReply {
+                ino: Some(attr.ino),
+                created: Some(attr),
+                file: None,
+            })
         }
         Change::Create { name: text, .. } => {
             let text = name(text);
@@ -318,9 +334,10 @@ async fn send_change(
                 read_write(),
                 no_flags(),
             );
-            let file = made.await?.file;
+            let OpenedFile { file, attr, .. } = made.await?;
             Ok(ChangeReply {
                 ino: Some(file.ino()),
+                created: Some(attr),
                 file: Some(file),
             })
         }
@@ -341,8 +358,10 @@ async fn send_change(
         Change::Link { name: text, .. } => {
             let ino = linked.unwrap_or_default();
             client.link(&caller, ino, dir, &name(text)).await?;
-            let ino = Some(ino);
-            Ok(ChangeReply { ino, file: None })
+            Ok(ChangeReply {
+                ino: Some(ino),
+                ..nothing
+            })
         }
     }
 }

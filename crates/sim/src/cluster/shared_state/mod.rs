@@ -35,8 +35,6 @@ pub struct SharedState {
     pub log: Option<(InodeId, PossibleStates<LogModel>)>,
     /// The bytes of files that their only writer has finished, until a power loss may undo them.
     pub finished: BTreeMap<InodeId, Arc<Vec<u8>>>,
-    /// For each host, the event at which its read in progress began. A sync rules out no state for such a read.
-    pub reads_in_progress: BTreeMap<usize, u64>,
 }
 
 pub struct SharedFile {
@@ -70,7 +68,6 @@ impl SharedState {
             created_inodes: BTreeMap::new(),
             files: files.iter().map(shared).collect(),
             log: Some((log, PossibleStates::new(LogState::of(value, records)))),
-            reads_in_progress: BTreeMap::new(),
             finished: BTreeMap::new(),
         }
     }
