@@ -5,6 +5,7 @@ mod allocations;
 mod concurrency;
 mod fake;
 mod faults;
+mod leases;
 mod locks;
 mod locks_random;
 mod messages;

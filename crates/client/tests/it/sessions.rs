@@ -192,10 +192,17 @@ async fn clients_continue_after_a_restart_of_their_metadata_server() {
     one.write(&file1, 0, &[1; 100_000]).await;
     let gone = one.create("gone").await;
     one.write(&gone, 0, &[2; 100_000]).await;
+    // Client 0 has no lease on the new name: nothing delays its removal.
+    let (root, names) = (two.client.root(), [name("gone"), name("moved")]);
+    let (from, to) = ((root, &names[0]), (root, &names[1]));
+    let moved = two
+        .client
+        .rename(&me(), from, to, REPLACE)
+        .await;
+    moved.unwrap();
     // The server cannot ask client 0 about the file before the restart.
     cluster.cut_off(0);
-    let root = two.client.root();
-    two.client.unlink(&me(), root, &name("gone")).await.unwrap();
+    two.client.unlink(&me(), root, &names[1]).await.unwrap();
     let sessions = [one.client.session(), two.client.session()];
     cluster.restart(false).await;
     assert_eq!(cluster.servers.mds.recovery().kept_sessions, 2);

@@ -41,7 +41,7 @@ impl SharedCluster {
     }
 
     /// Connects a client through the given metadata peer.
-    async fn client_by(&self, mds: MdsPeer) -> User {
+    pub async fn client_by(&self, mds: MdsPeer) -> User {
         let options = SessionOptions {
             shared: true,
             ..SessionOptions::default()
@@ -628,12 +628,15 @@ async fn every_client_reads_a_write_once_it_is_answered() {
     }
 }
 
-/// A metadata peer that delays its replies to GetAttr by one second.
+/// A metadata peer that delays its replies to GetAttr by one second, and grants no leases that would answer instead.
 struct DelayedGetAttr(Peer<meta::MetaRequest, meta::MetaReply>);
 
 impl Service<meta::MetaRequest, meta::MetaReply> for DelayedGetAttr {
     async fn handle(self: Arc<Self>, request: meta::MetaRequest) -> meta::MetaReply {
         let is_late = matches!(request.op, meta::MetaOp::GetAttr { .. });
+        if request.op == meta::MetaOp::AcceptLeases {
+            return gupfs_proto::wire::ReplyMessage::from_error(FsError::NotSupported);
+        }
         let reply = self.0.call(request).await;
         if is_late {
             tokio::time::sleep(Duration::from_secs(1)).await;

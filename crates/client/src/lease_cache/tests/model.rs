@@ -273,7 +273,7 @@ fn for_reading() -> OpenMode {
 #[test]
 fn leases_answer_the_true_state_whatever_the_order_of_requests_and_revocations() {
     let mut answered = 0;
-    for seed in 0..400 {
+    for seed in 0..800 {
         let mut model = Model::new(seed);
         for step in 0..400 {
             model.step();
