@@ -195,10 +195,7 @@ async fn clients_continue_after_a_restart_of_their_metadata_server() {
     // Client 0 has no lease on the new name: nothing delays its removal.
     let (root, names) = (two.client.root(), [name("gone"), name("moved")]);
     let (from, to) = ((root, &names[0]), (root, &names[1]));
-    let moved = two
-        .client
-        .rename(&me(), from, to, REPLACE)
-        .await;
+    let moved = two.client.rename(&me(), from, to, REPLACE).await;
     moved.unwrap();
     // The server cannot ask client 0 about the file before the restart.
     cluster.cut_off(0);

@@ -21,7 +21,8 @@ pub struct SharedCluster {
 impl SharedCluster {
     pub async fn new(seed: u64, clients: usize) -> SharedCluster {
         let disks = ClusterDisks::new(seed).await;
-        let servers = disks.servers(|_| {}).await;
+        // As for clients of other hosts: their sessions expire, so the server grants leases on metadata.
+        let servers = disks.servers(|options| options.keep_sessions = true).await;
         let mut cluster = SharedCluster {
             disks,
             servers,
