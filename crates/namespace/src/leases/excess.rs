@@ -31,7 +31,7 @@ impl LeaseTable {
     /// The least recently granted leases of a session, as many as one message revokes; None if it has none.
     pub fn oldest(&self, session: SessionId) -> Option<LeaseRevocation> {
         let leases = self.sessions.get(&session)?;
-        (!leases.by_number.is_empty()).then(|| oldest(leases))
+        (!leases.by_number.is_empty()).then(|| oldest(leases, self.limits.excess_step))
     }
 
     fn largest(&self) -> Option<SessionId> {
