@@ -19,7 +19,7 @@ const _: () = assert!(OST_SILENT_AFTER.as_secs() * 4 <= DEADLINE.as_secs());
 /// Least time between two rounds of the purge, unless enough objects for a job wait at an OST. A job syncs the log, the OST's
 /// records and directories however few objects it removes: `rm -r` queues hundreds in this time, and no user notices that the space
 /// becomes free that much later.
-pub const PURGE_ROUND_EVERY: Duration = Duration::from_millis(50);
+pub const PURGE_ROUND_EVERY: Duration = Duration::from_millis(100);
 
 /// Records that one step of a scan reads: a longer step would block the index (DESIGN, "Work larger than one commit").
 pub const SCAN_STEP: usize = 1_024;

@@ -97,3 +97,75 @@ fn check(item: &str, actual: usize, limit: usize) -> Result<(), String> {
         false => Err(format!("{item}: {actual} exceeds the limit of {limit}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::callback::CallbackRequest;
+    use crate::meta::{MetaReply, MetaReplyBody};
+    use crate::wire::{Message, decode_outcome, encode_outcome};
+    use crate::{FsError, MapEpoch, OwnerEpoch, Seq, SessionId};
+
+    fn revoke_leases(keys: u64) -> CallbackRequest {
+        let keys = (0..keys).map(|ino| LeaseKey::Attributes(InodeId(ino)));
+        CallbackRequest::RevokeLeases {
+            session: SessionId(1),
+            instance: OwnerEpoch(1),
+            revocation: LeaseRevocation {
+                upto: GrantNumber(7),
+                keys: keys.collect(),
+            },
+        }
+    }
+
+    fn lease_reply(grants: u64, outcome: Bytes) -> MetaReply {
+        let grants = (1..=grants).map(|number| LeaseGrant {
+            key: LeaseKey::Name {
+                dir: InodeId(1),
+                hash: number,
+            },
+            number: GrantNumber(number),
+        });
+        let reply = LeaseReply {
+            outcome,
+            grants: grants.collect(),
+            changed: Vec::new(),
+        };
+        MetaReply {
+            seq: Seq(1),
+            durable: Seq(1),
+            map_epoch: MapEpoch(1),
+            change: None,
+            result: Ok(MetaReplyBody::LeaseReply(reply)),
+        }
+    }
+
+    #[test]
+    fn messages_with_more_leases_than_their_bounds_are_rejected() {
+        for (keys, is_accepted) in [(REVOKED_KEYS_MAX, true), (REVOKED_KEYS_MAX + 1, false)] {
+            let sent = revoke_leases(keys as u64).encode();
+            let decoded = CallbackRequest::decode(&sent.body, Bytes::new());
+            assert_eq!(decoded.is_ok(), is_accepted, "{keys} keys");
+        }
+        for (grants, is_accepted) in [(GRANTS_MAX, true), (GRANTS_MAX + 1, false)] {
+            let sent = lease_reply(grants as u64, Bytes::new()).encode();
+            let decoded = MetaReply::decode(&sent.body, Bytes::new());
+            assert_eq!(decoded.is_ok(), is_accepted, "{grants} grants");
+        }
+    }
+
+    #[test]
+    fn a_reply_with_leases_contains_a_reply_or_an_error_and_no_other_reply_with_leases() {
+        for outcome in [Ok(MetaReplyBody::Done), Err(FsError::NotFound)] {
+            let sent = lease_reply(1, encode_outcome(&outcome)).encode();
+            let reply = MetaReply::decode(&sent.body, Bytes::new()).unwrap();
+            let Ok(MetaReplyBody::LeaseReply(reply)) = reply.result else {
+                panic!("{reply:?}")
+            };
+            assert_eq!(decode_outcome(&reply.outcome).unwrap(), outcome);
+        }
+        let inner = lease_reply(1, Bytes::new()).result;
+        assert!(decode_outcome(&encode_outcome(&inner)).is_err());
+        assert!(decode_outcome(b"").is_err());
+    }
+}

@@ -419,6 +419,7 @@ mod tests {
             }),
             39
         );
+        assert_eq!(number(&meta::MetaOp::AcceptLeases), 41);
     }
 
     #[test]
@@ -452,6 +453,19 @@ mod tests {
         );
         let flags = crate::attr::InodeFlags::empty();
         assert_eq!(since(meta::MetaOp::SetFlags { ino, flags }), 7);
+        assert_eq!(since(meta::MetaOp::AcceptLeases), 9);
+        let glimpse = callback::CallbackRequest::Glimpse { ino };
+        assert_eq!(glimpse.encode().min_version, 2);
+        let revocation = crate::lease::LeaseRevocation {
+            upto: crate::lease::GrantNumber(7),
+            keys: vec![crate::lease::LeaseKey::Data(ino)],
+        };
+        let revoke = callback::CallbackRequest::RevokeLeases {
+            session: SessionId(1),
+            instance: crate::OwnerEpoch(1),
+            revocation,
+        };
+        assert_eq!(revoke.encode().min_version, 3);
     }
 
     proptest! {

@@ -315,7 +315,7 @@ mod tests {
     }
 
     /// The jobs that begin: OST and number of objects.
-    fn begin_jobs(queue: &PurgeQueue, now: BootTime) -> Vec<(u32, usize)> {
+    fn begin_jobs(queue: &PurgeQueue, now: BootTime) -> Vec<(u16, usize)> {
         let jobs = queue.take(now).into_iter();
         jobs.map(|(ost, batch)| (ost.0, batch.len())).collect()
     }

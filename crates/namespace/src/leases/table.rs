@@ -13,19 +13,12 @@ use std::time::Duration;
 /// The leases of all sessions. Times are those of one clock that never goes back, since any moment.
 #[derive(Default)]
 pub struct LeaseTable {
-    leases: BTreeMap<(PackedKey, SessionId), Lease>,
+    leases: BTreeMap<(PackedKey, SessionId), GrantNumber>,
     /// The sessions that take leases.
     pub(super) sessions: BTreeMap<SessionId, SessionLeases>,
     closed: ClosedKeys,
     pub(super) shared: SharedDirectories,
     pub(super) limits: LeaseLimits,
-}
-
-#[derive(Clone, Copy)]
-struct Lease {
-    number: GrantNumber,
-    /// When the session got it: a further grant of a lease that it has does not prolong it. In nanoseconds.
-    since: u64,
 }
 
 /// The leases that an operation must have revoked before its batch is staged.
@@ -73,7 +66,10 @@ impl LeaseTable {
         now: Duration,
     ) -> Option<GrantNumber> {
         let packed = PackedKey::from(key);
-        let (all, held) = (self.leases.len(), self.leases.get(&(packed, session)));
+        let (all, held) = (
+            self.leases.len(),
+            self.leases.get(&(packed, session)).copied(),
+        );
         let leases = self.sessions.get_mut(&session)?;
         let is_full = all >= self.limits.of_all || leases.by_number.len() >= self.limits.of_session;
         let is_shared = match key {
@@ -84,17 +80,12 @@ impl LeaseTable {
         if self.closed.is_closed(packed) || is_shared || held.is_none() && is_full {
             return None;
         }
-        let since = match held {
-            Some(held) => {
-                leases.by_number.remove(&held.number);
-                held.since
-            }
-            None => now.as_nanos() as u64,
-        };
-        let number = leases.next_number();
+        if let Some(held) = held {
+            leases.by_number.remove(&held);
+        }
+        let number = leases.next_number(held, now);
         leases.by_number.insert(number, packed);
-        self.leases
-            .insert((packed, session), Lease { number, since });
+        self.leases.insert((packed, session), number);
         Some(number)
     }
 
@@ -111,18 +102,20 @@ impl LeaseTable {
             let holders = self
                 .leases
                 .range((key, SessionId(0))..=(key, SessionId(u64::MAX)));
-            for ((_, session), lease) in holders {
+            for ((_, session), number) in holders {
                 if by == Some(*session) {
                     continue;
                 }
+                let leases = &self.sessions[session];
                 let revocation = conflicts.revocations.entry(*session);
                 let revocation = revocation.or_insert_with(|| LeaseRevocation {
-                    upto: self.sessions[session].last,
+                    upto: leases.last,
                     keys: Vec::new(),
                 });
                 revocation.keys.push(key.unpack());
-                let until = Duration::from_nanos(lease.since) + LEASE_MIN;
-                conflicts.not_before = conflicts.not_before.max(until);
+                let since = leases.fresh_since(*number);
+                let until = since.map(|since| since + LEASE_MIN);
+                conflicts.not_before = conflicts.not_before.max(until.unwrap_or_default());
             }
         }
         conflicts
@@ -194,12 +187,12 @@ impl LeaseTable {
     }
 
     fn drop_lease(&mut self, session: SessionId, key: PackedKey, upto: GrantNumber) {
-        let Some(lease) = self.leases.get(&(key, session)) else {
+        let Some(number) = self.leases.get(&(key, session)) else {
             return;
         };
-        if lease.number <= upto {
+        if *number <= upto {
             let leases = self.sessions.get_mut(&session).expect("it has a lease");
-            leases.by_number.remove(&lease.number);
+            leases.by_number.remove(number);
             self.leases.remove(&(key, session));
         }
     }
