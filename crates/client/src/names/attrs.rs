@@ -14,6 +14,7 @@ impl Namespace {
         ino: InodeId,
         set: SetAttr,
     ) -> Result<Attr, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "setattr");
         let attr_version = self.inodes.attr_version();
         let op = MetaOp::SetAttr { ino, set };
         let attr = match self.inodes.get(ino) {

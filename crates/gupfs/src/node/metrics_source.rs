@@ -2,6 +2,7 @@
 
 use super::Parts;
 use crate::metrics::{MetricsSource, MetricsText};
+use gupfs_client::ClientStatus;
 use gupfs_mds::MdsStatus;
 use gupfs_mount::MountStats;
 use gupfs_oss::AuthorizerStatus;
@@ -19,6 +20,9 @@ impl MetricsSource for Parts {
         );
         if let Some(mounted) = self.mount.get() {
             mount(text, &mounted.stats());
+        }
+        if let Some(client) = &self.client {
+            client_leases(text, &client.status());
         }
         if let Some(mds) = &self.mds {
             metadata(text, &mds.status().await);
@@ -101,6 +105,36 @@ fn mount(text: &mut MetricsText, stats: &MountStats) {
             count,
         );
     }
+}
+
+fn client_leases(text: &mut MetricsText, client: &ClientStatus) {
+    if !client.leases_accepted {
+        return;
+    }
+    let counts = &client.counts;
+    for (by, count) in [
+        ("lease", counts.lease_hits),
+        ("server", counts.lease_misses),
+    ] {
+        text.counter(
+            "gupfs_client_answers_total",
+            "Operations that leases on metadata can answer, by who answered them.",
+            &[("by", by)],
+            count,
+        );
+    }
+    text.counter(
+        "gupfs_client_lease_revocations_total",
+        "Revocations of leases on metadata.",
+        &[],
+        counts.lease_revocations,
+    );
+    text.gauge(
+        "gupfs_client_leased_values",
+        "Values that leases on metadata let this client answer.",
+        &[],
+        client.leased_values as u64,
+    );
 }
 
 fn metadata(text: &mut MetricsText, status: &MdsStatus) {

@@ -18,6 +18,7 @@ mod keys;
 mod load;
 mod locks;
 mod many_sessions;
+mod metadata_leases;
 mod mount_end;
 mod networks;
 mod panics;

@@ -13,7 +13,7 @@ use cluster::Cluster;
 use page::{Step, first_occurrences, pages, project, references, traced_steps};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 #[test]
@@ -40,8 +40,10 @@ fn every_walk_is_traced() {
     let traced = [
         "create.md",
         "fsync.md",
+        "lease-revocation.md",
         "read.md",
         "recall.md",
+        "stat-again.md",
         "unlink.md",
         "write-over-tcp.md",
         "write.md",
@@ -238,4 +240,50 @@ fn a_recall_goes_as_its_walk_says() {
     });
     assert_eq!(byte, *b"!");
     compare("recall.md", &taken);
+}
+
+/// A changes the mode; B, which knew the file, asks for its attributes twice.
+#[test]
+fn a_stat_again_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let (cluster, a, b) = known_to_both();
+    set_mode(&a, 0o600);
+    let taken = cluster.traces.during(|| {
+        assert_eq!(mode(&b), 0o600);
+        assert_eq!(mode(&b), 0o600);
+    });
+    compare("stat-again.md", &taken);
+}
+
+#[test]
+fn a_revocation_of_leases_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let (cluster, a, b) = known_to_both();
+    let taken = cluster.traces.during(|| {
+        set_mode(&a, 0o600);
+        assert_eq!(mode(&b), 0o600);
+    });
+    compare("lease-revocation.md", &taken);
+}
+
+/// Two mounts that have the same small file open, and leases on its attributes.
+fn known_to_both() -> (Cluster, File, File) {
+    let cluster = Cluster::over_tcp(2);
+    std::fs::write(cluster.mounts[0].join("file"), "some").unwrap();
+    let [a, b] = [0, 1].map(|mount| File::open(cluster.mounts[mount].join("file")).unwrap());
+    assert_eq!(mode(&a), mode(&b));
+    (cluster, a, b)
+}
+
+fn set_mode(file: &File, mode: u32) {
+    let permissions = std::fs::Permissions::from_mode(mode);
+    file.set_permissions(permissions).unwrap();
+}
+
+fn mode(file: &File) -> u32 {
+    file.metadata().unwrap().mode() & 0o777
 }

@@ -57,6 +57,7 @@ impl Status {
                 client.leased_inodes,
                 show_count(client.known_inodes as u64)
             );
+            client_leases_text(&mut out, client);
         }
         for connection in &self.client_connections {
             client_connection_text(&mut out, connection);
@@ -116,6 +117,22 @@ impl Status {
             let _ = writeln!(out, "          {time:>8}  {text}");
         }
     }
+}
+
+/// Nothing where the server grants no leases on metadata.
+fn client_leases_text(out: &mut String, client: &gupfs_client::ClientStatus) {
+    if !client.leases_accepted {
+        return;
+    }
+    let counts = &client.counts;
+    let _ = writeln!(
+        out,
+        "          {} leased values · answered {} operations without a request, {} with one · {} revocations",
+        show_count(client.leased_values as u64),
+        show_count(counts.lease_hits),
+        show_count(counts.lease_misses),
+        show_count(counts.lease_revocations)
+    );
 }
 
 fn metadata(out: &mut String, mds: &MdsStatus) {

@@ -1,0 +1,146 @@
+//! Leases on metadata: a mount answers what it has read before without a request, and no mount shows an older state than another.
+
+use crate::running::can_mount;
+use crate::test_cluster::TestCluster;
+use rustix::process::Signal;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Finished requests of the metadata server by operation, but renewals of sessions.
+fn requests(cluster: &TestCluster) -> Vec<(String, u64)> {
+    let status = cluster.status();
+    let ops = status["mds"]["ops"].as_array().unwrap();
+    let done = ops
+        .iter()
+        .map(|op| (op["op"].as_str().unwrap(), op["done"].as_u64().unwrap()));
+    let counted = done.filter(|(op, _)| *op != "renew");
+    counted.map(|(op, done)| (op.to_string(), done)).collect()
+}
+
+fn make_tree(root: &Path) {
+    for dir in ["tree", "tree/one", "tree/two"] {
+        let dir = root.join(dir);
+        fs::create_dir(&dir).unwrap();
+        for number in 0..20 {
+            fs::write(dir.join(format!("f{number}")), format!("{number}")).unwrap();
+        }
+        symlink("f1", dir.join("link")).unwrap();
+    }
+}
+
+/// Runs what looks at a tree; returns what it printed.
+fn look(root: &Path) -> String {
+    let tree = root.join("tree");
+    let mut printed = String::new();
+    for (program, args) in [
+        ("find", &["-ls"][..]),
+        ("ls", &["-lR", "--time-style=full-iso"]),
+        (
+            "sh",
+            &["-c", "cat */f* f*; test -r f1; stat f2 absent 2>&1"],
+        ),
+    ] {
+        let output = Command::new(program)
+            .args(args)
+            .current_dir(&tree)
+            .output()
+            .unwrap();
+        printed.push_str(&String::from_utf8_lossy(&output.stdout));
+    }
+    printed
+}
+
+#[test]
+fn a_mount_answers_what_it_has_read_before_without_a_request() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(1, 2);
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
+    make_tree(a);
+    // The first reads make the access times later than the other times.
+    std::thread::sleep(Duration::from_millis(1_100));
+    for _ in 0..3 {
+        look(b);
+    }
+    let before = requests(&cluster);
+    let seen = look(b);
+    assert!(seen.lines().count() > 200, "{seen}");
+    assert_eq!(requests(&cluster), before);
+    let counted = &TestCluster::status_of(b)["client"]["counted"];
+    assert!(counted["lease_hits"].as_u64().unwrap() > 500, "{counted}");
+    cluster.stop();
+}
+
+#[test]
+fn a_mount_shows_each_change_of_another_at_once() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(1, 2);
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
+    make_tree(a);
+    look(b);
+    let (there, here) = (a.join("tree/one"), b.join("tree/one"));
+    let names = |dir: &Path| {
+        let mut names: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    for round in 0..30u32 {
+        let text = format!("f{}", round % 10);
+        let (changed, seen) = (there.join(&text), here.join(&text));
+        let mode = 0o600 | round % 8;
+        fs::set_permissions(&changed, Permissions::from_mode(mode)).unwrap();
+        assert_eq!(fs::metadata(&seen).unwrap().mode() & 0o777, mode);
+        fs::write(&changed, format!("round {round}")).unwrap();
+        assert_eq!(fs::read_to_string(&seen).unwrap(), format!("round {round}"));
+        let (moved, moved_here) = (there.join("moved"), here.join("moved"));
+        assert!(!moved_here.exists());
+        fs::rename(&changed, &moved).unwrap();
+        assert!(moved_here.exists() && !seen.exists());
+        assert_eq!(names(&here), names(&there));
+        fs::rename(&moved_here, &seen).unwrap();
+        assert!(changed.exists() && !moved.exists());
+        fs::hard_link(&changed, &moved).unwrap();
+        assert_eq!(fs::metadata(&seen).unwrap().nlink(), 2);
+        fs::remove_file(&moved_here).unwrap();
+        assert_eq!(fs::metadata(&changed).unwrap().nlink(), 1);
+        assert_eq!(names(&here), names(&there));
+    }
+    cluster.stop();
+}
+
+/// A mount that does not run cannot give up its leases: changes wait until its term is over, and then it shows nothing old.
+#[test]
+fn a_stopped_mount_delays_a_change_for_its_term_and_shows_nothing_old_afterwards() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(1, 2);
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
+    make_tree(a);
+    look(b);
+    let of_b = &cluster.mounts[1].daemon;
+    of_b.signal(Signal::STOP);
+    let begun = Instant::now();
+    fs::set_permissions(a.join("tree/f1"), Permissions::from_mode(0o601)).unwrap();
+    let delay = begun.elapsed();
+    fs::remove_file(a.join("tree/f2")).unwrap();
+    of_b.signal(Signal::CONT);
+    assert_eq!(
+        fs::metadata(b.join("tree/f1")).unwrap().mode() & 0o777,
+        0o601
+    );
+    assert!(!b.join("tree/f2").exists());
+    assert!(delay < Duration::from_secs(25), "{delay:?}");
+    assert!(delay > Duration::from_secs(10), "{delay:?}");
+    assert_eq!(look(b), look(a));
+    cluster.stop();
+}
