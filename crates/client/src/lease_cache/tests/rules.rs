@@ -1,1 +1,336 @@
-//! Single rules of the cache.
+//! Single rules of the cache: whose permission is checked how, and which replies fill it.
+
+use super::{attr, name};
+use crate::lease_cache::LeaseCache;
+use bytes::Bytes;
+use gupfs_namespace::{Acl, ReaddirCookie};
+use gupfs_proto::attr::InodeFlags;
+use gupfs_proto::lease::{GrantNumber, LeaseGrant, LeaseKey, LeaseReply, LeaseRevocation};
+use gupfs_proto::meta::*;
+use gupfs_proto::{Attr, Caller, FileKind, FileMode, FsError, InodeId, Name};
+use std::sync::Arc;
+
+type Outcome = Result<MetaReplyBody, FsError>;
+
+const DIR: InodeId = InodeId(1);
+const FILE: InodeId = InodeId(5);
+
+/// A cache whose server grants leases, and does not squash root.
+fn cache() -> LeaseCache {
+    accepted_by(false)
+}
+
+fn accepted_by(squashes_root: bool) -> LeaseCache {
+    let cache = LeaseCache::new(true, Arc::default());
+    accept(&cache, squashes_root);
+    cache
+}
+
+fn accept(cache: &LeaseCache, squashes_root: bool) {
+    let term = cache.ask().unwrap();
+    cache.accepted(term, squashes_root);
+}
+
+fn granted(keys: &[LeaseKey]) -> LeaseReply {
+    let grant = |key: &LeaseKey| LeaseGrant {
+        key: *key,
+        number: GrantNumber(1),
+    };
+    LeaseReply {
+        grants: keys.iter().map(grant).collect(),
+        ..LeaseReply::default()
+    }
+}
+
+/// Sends a request and gets this reply.
+fn ask(cache: &LeaseCache, op: &MetaOp, outcome: &Outcome, keys: &[LeaseKey]) {
+    let mut call = cache.begin(op);
+    call.start_request();
+    call.finish(&Caller::root(), op, outcome, &granted(keys));
+}
+
+fn answer(cache: &LeaseCache, caller: &Caller, op: &MetaOp) -> Option<Outcome> {
+    cache.answer(caller, op, || false)
+}
+
+fn getattr(ino: InodeId) -> MetaOp {
+    MetaOp::GetAttr { ino }
+}
+
+fn learn(cache: &LeaseCache, attr: Attr) {
+    let told = Ok(MetaReplyBody::Attr(attr));
+    let key = LeaseKey::Attributes(attr.ino);
+    ask(cache, &getattr(attr.ino), &told, &[key]);
+}
+
+fn lookup(text: &str) -> MetaOp {
+    MetaOp::Lookup {
+        dir: DIR,
+        name: name(text),
+    }
+}
+
+/// The directory with this mode, and an absent name in it.
+fn learn_absent(cache: &LeaseCache, mode: u16, flags: InodeFlags) {
+    let mut dir = attr(DIR.0, FileKind::Directory, 3);
+    (dir.mode, dir.flags) = (FileMode(mode), flags);
+    learn(cache, dir);
+    let key = LeaseKey::Name { dir: DIR, hash: 9 };
+    ask(cache, &lookup("absent"), &Err(FsError::NotFound), &[key]);
+}
+
+fn chmod(ino: InodeId) -> MetaOp {
+    let set = SetAttr {
+        mode: Some(0),
+        ..SetAttr::default()
+    };
+    MetaOp::SetAttr { ino, set }
+}
+
+#[test]
+fn a_name_is_answered_to_those_who_may_search_its_directory() {
+    let cache = cache();
+    learn_absent(&cache, 0o710, InodeFlags::empty());
+    let told = |caller: &Caller| answer(&cache, caller, &lookup("absent"));
+    let absent = Some(Err(FsError::NotFound));
+    assert_eq!(told(&Caller::root()), absent);
+    assert_eq!(told(&Caller::new(1000, 1, [])), absent, "the owner");
+    assert_eq!(told(&Caller::new(7, 1, [100])), absent, "the group");
+    assert_eq!(told(&Caller::new(7, 1, [])), None);
+}
+
+#[test]
+fn root_of_a_host_whose_root_is_squashed_is_nobody() {
+    for (squashes_root, expected) in [(false, Some(Err(FsError::NotFound))), (true, None)] {
+        let cache = accepted_by(squashes_root);
+        learn_absent(&cache, 0o700, InodeFlags::empty());
+        let told = answer(&cache, &Caller::root(), &lookup("absent"));
+        assert_eq!(told, expected);
+    }
+}
+
+#[test]
+fn a_directory_with_an_acl_is_left_to_the_server_until_the_acl_is_known() {
+    let cache = cache();
+    learn_absent(&cache, 0o770, InodeFlags::HAS_ACL);
+    let friend = Caller::new(7, 1, []);
+    assert_eq!(answer(&cache, &friend, &lookup("absent")), None);
+    let acl = Acl {
+        owner: 7,
+        users: vec![(7, 5)],
+        group: 0,
+        groups: vec![],
+        mask: Some(7),
+        other: 0,
+    };
+    let op = MetaOp::GetXattr {
+        ino: DIR,
+        name: XattrName::new(b"system.posix_acl_access").unwrap(),
+    };
+    let value = Ok(MetaReplyBody::Xattr(Bytes::from(acl.to_bytes())));
+    ask(&cache, &op, &value, &[LeaseKey::Attributes(DIR)]);
+    let absent = Some(Err(FsError::NotFound));
+    assert_eq!(answer(&cache, &friend, &lookup("absent")), absent);
+    let stranger = Caller::new(8, 1, []);
+    assert_eq!(answer(&cache, &stranger, &lookup("absent")), None);
+}
+
+#[test]
+fn without_a_lease_nothing_is_answered() {
+    let cache = LeaseCache::new(true, Arc::default());
+    learn(&cache, attr(5, FileKind::Regular, 1));
+    accept(&cache, false);
+    assert_eq!(answer(&cache, &Caller::root(), &getattr(FILE)), None);
+    let told = Ok(MetaReplyBody::Attr(attr(5, FileKind::Regular, 1)));
+    ask(&cache, &getattr(FILE), &told, &[]);
+    assert_eq!(answer(&cache, &Caller::root(), &getattr(FILE)), None);
+    let alone = LeaseCache::new(false, Arc::default());
+    assert!(alone.ask().is_none());
+}
+
+/// Replies to requests of before, with leases, that arrive after `event`.
+fn fills_after(event: impl FnOnce(&LeaseCache)) -> bool {
+    let cache = cache();
+    let op = getattr(FILE);
+    let mut call = cache.begin(&op);
+    call.start_request();
+    event(&cache);
+    let told = Ok(MetaReplyBody::Attr(attr(5, FileKind::Regular, 1)));
+    let leases = granted(&[LeaseKey::Attributes(FILE)]);
+    call.finish(&Caller::root(), &op, &told, &leases);
+    answer(&cache, &Caller::root(), &op).is_some()
+}
+
+#[test]
+fn replies_from_before_the_end_of_a_term_fill_nothing() {
+    assert!(fills_after(|_| {}));
+    assert!(!fills_after(LeaseCache::clear));
+    assert!(!fills_after(|cache| {
+        cache.restart();
+        accept(cache, false);
+    }));
+    assert!(!fills_after(|cache| cache.revoke(&LeaseRevocation {
+        upto: GrantNumber(7),
+        keys: vec![LeaseKey::Attributes(FILE)],
+    })));
+}
+
+#[test]
+fn a_change_with_an_unknown_outcome_blocks_what_it_affects_until_the_session_ends() {
+    let other = InodeId(6);
+    for is_dropped in [true, false] {
+        let cache = cache();
+        let op = chmod(FILE);
+        let mut call = cache.begin(&op);
+        call.start_request();
+        match is_dropped {
+            true => drop(call),
+            false => {
+                let late = Err(FsError::TimedOut("the metadata server".to_string()));
+                call.finish(&Caller::root(), &op, &late, &LeaseReply::default());
+            }
+        }
+        learn(&cache, attr(5, FileKind::Regular, 1));
+        learn(&cache, attr(6, FileKind::Regular, 1));
+        let is_told = |ino| answer(&cache, &Caller::root(), &getattr(ino)).is_some();
+        assert!(!is_told(FILE) && is_told(other));
+        cache.restart();
+        accept(&cache, false);
+        learn(&cache, attr(5, FileKind::Regular, 1));
+        assert!(is_told(FILE));
+    }
+}
+
+#[test]
+fn a_change_that_was_never_sent_blocks_nothing() {
+    let cache = cache();
+    drop(cache.begin(&chmod(FILE)));
+    learn(&cache, attr(5, FileKind::Regular, 1));
+    assert!(answer(&cache, &Caller::root(), &getattr(FILE)).is_some());
+}
+
+#[test]
+fn of_two_changed_names_of_a_directory_the_cache_does_not_guess_which_was_leased() {
+    let cache = cache();
+    learn(&cache, attr(1, FileKind::Directory, 3));
+    let rename = MetaOp::Rename {
+        from: DIR,
+        name: name("old"),
+        to: DIR,
+        new_name: name("new"),
+        mode: RenameMode::Replace,
+    };
+    let moved = Ok(MetaReplyBody::Removed(RemovedName {
+        attr: Some(attr(5, FileKind::Regular, 2)),
+        ..RemovedName::default()
+    }));
+    let key = LeaseKey::Name { dir: DIR, hash: 9 };
+    let of_file = LeaseKey::Attributes(FILE);
+    ask(&cache, &rename, &moved, &[key, of_file]);
+    learn(&cache, attr(1, FileKind::Directory, 4));
+    for text in ["old", "new"] {
+        assert_eq!(answer(&cache, &Caller::root(), &lookup(text)), None);
+    }
+}
+
+#[test]
+fn the_directory_above_is_told_by_the_name_of_the_directory() {
+    let cache = cache();
+    learn(&cache, attr(1, FileKind::Directory, 3));
+    let below = attr(6, FileKind::Directory, 1);
+    let key = LeaseKey::Name { dir: DIR, hash: 9 };
+    let attributes = LeaseKey::Attributes(below.ino);
+    let told = Ok(MetaReplyBody::Entry(below));
+    ask(&cache, &lookup("below"), &told, &[key, attributes]);
+    let parent = MetaOp::LookupParent { dir: below.ino };
+    let up = |cache: &LeaseCache| answer(cache, &Caller::root(), &parent);
+    let expected = Ok(MetaReplyBody::Entry(attr(1, FileKind::Directory, 3)));
+    assert_eq!(up(&cache), Some(expected));
+    cache.revoke(&LeaseRevocation {
+        upto: GrantNumber(7),
+        keys: vec![key],
+    });
+    assert_eq!(up(&cache), None);
+}
+
+#[test]
+fn an_open_for_reading_is_answered_with_the_capability_of_an_equal_open_only() {
+    let cache = cache();
+    let open = |access| MetaOp::Open {
+        ino: FILE,
+        open: OpenMode {
+            access,
+            truncate: false,
+            kill_privileges: false,
+        },
+    };
+    let mut known = attr(5, FileKind::Regular, 2);
+    let opened = |attr| {
+        Ok(MetaReplyBody::Opened(OpenInfo {
+            attr,
+            layout: gupfs_proto::Layout::default(),
+            inline: Some(Bytes::from_static(b"x")),
+            created: false,
+            capability: None,
+        }))
+    };
+    let keys = [LeaseKey::Attributes(FILE), LeaseKey::Data(FILE)];
+    let (read, nothing) = (AccessMode::READ, AccessMode::empty());
+    ask(&cache, &open(nothing), &opened(known), &keys);
+    let told = |op: &MetaOp| answer(&cache, &Caller::root(), op);
+    assert_eq!(told(&open(read)), None);
+    assert_eq!(told(&open(nothing)), Some(opened(known)));
+    ask(&cache, &open(read), &opened(known), &keys);
+    assert_eq!(told(&open(read)), Some(opened(known)));
+    assert_eq!(told(&open(read | AccessMode::WRITE)), None);
+    let stranger = Caller::new(9, 9, []);
+    assert!(answer(&cache, &stranger, &open(read)).is_some());
+    (known.mode, known.change) = (FileMode(0o600), 3);
+    learn(&cache, known);
+    assert_eq!(answer(&cache, &stranger, &open(read)), None);
+    // Who may open a file without a name, only the server knows.
+    (known.nlink, known.change) = (0, 4);
+    learn(&cache, known);
+    assert_eq!(told(&open(read)), None);
+}
+
+#[test]
+fn a_listing_answers_names_that_were_never_looked_up() {
+    let cache = cache();
+    learn(&cache, attr(1, FileKind::Directory, 3));
+    let entry = |text: &str, hash| DirEntry {
+        name: name(text),
+        ino: FILE,
+        kind: FileKind::Regular,
+        cookie: ReaddirCookie { hash, rank: 0 }.encode(),
+        attr: None,
+    };
+    let readdir = |after, limit| MetaOp::Readdir {
+        dir: DIR,
+        after,
+        limit,
+        plus: false,
+    };
+    let page = |entries: Vec<DirEntry>, end| Ok(MetaReplyBody::Entries { entries, end });
+    let (one, two) = (entry("one", 7), entry("two", 8));
+    let key = LeaseKey::Names(DIR);
+    let first = page(vec![one.clone()], false);
+    ask(&cache, &readdir(0, 1), &first, &[key]);
+    let told = |op: &MetaOp| answer(&cache, &Caller::root(), op);
+    assert_eq!(told(&lookup("three")), None, "there is more");
+    let rest = page(vec![two.clone()], true);
+    ask(&cache, &readdir(one.cookie, 1), &rest, &[key]);
+    assert_eq!(told(&lookup("three")), Some(Err(FsError::NotFound)));
+    assert_eq!(told(&readdir(0, 9)), Some(page(vec![one, two], true)));
+    assert_eq!(told(&lookup("one")), None, "its attributes are not known");
+    let create = MetaOp::Mkdir {
+        dir: DIR,
+        name: Name::new(b"three").unwrap(),
+        create_mode: CreateMode { mode: 0, umask: 0 },
+    };
+    let mut call = cache.begin(&create);
+    call.start_request();
+    assert_eq!(told(&lookup("three")), None);
+    assert_eq!(told(&readdir(0, 9)), None);
+    drop(call);
+}
