@@ -1,10 +1,11 @@
 //! The keys that single operations change. The property test of all operations is in `testing`.
 
-use crate::BackgroundOp;
 use crate::testing::*;
+use crate::{BackgroundOp, DirectoryBody, FileBody, Inode, Record, RecordKey, UnfinishedTruncate};
+use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::lease::LeaseKey;
 use gupfs_proto::meta::{MetaOp, RenameMode, SetAttr, SetTime, WritePosition};
-use gupfs_proto::{Caller, FsError, InodeId, Timestamp};
+use gupfs_proto::{Caller, FsError, InodeId, Presence, Timestamp};
 use std::collections::BTreeSet;
 
 use LeaseKey::{Attributes, Data};
@@ -199,11 +200,101 @@ fn sessions_and_replies_change_nothing_that_is_leased() {
     assert_eq!(keys, [].into());
 }
 
+/// The keys that a change of an inode's record breaks.
+fn changed_by(
+    (server, ino): (&TestServer, InodeId),
+    change: impl FnOnce(&mut Inode),
+) -> Vec<LeaseKey> {
+    let mut inode = server.inode(ino);
+    change(&mut inode);
+    server.changes_of(&vec![(RecordKey::inode(ino), Some(inode.encode()))])
+}
+
+#[test]
+fn a_difference_of_an_inode_breaks_the_leases_that_cover_it() {
+    let (mut server, file, dir) = server();
+    server
+        .write_inline(file, WritePosition::Offset(0), b"text")
+        .unwrap();
+    let of = (&server, file);
+    let (attributes, data, both) = (
+        [Attributes(file)],
+        [Data(file)],
+        [Attributes(file), Data(file)],
+    );
+    let body = |inode: &mut Inode, change: fn(&mut FileBody)| change(inode.file_mut().unwrap());
+
+    // Nobody sees these, or they are excepted.
+    assert_eq!(changed_by(of, |inode| inode.change += 1), []);
+    assert_eq!(changed_by(of, |inode| inode.atime.secs += 1), []);
+    assert_eq!(changed_by(of, |inode| inode.orphan_records += 1), []);
+    assert_eq!(
+        changed_by(of, |inode| body(inode, |file| file.write_leases += 1)),
+        []
+    );
+    assert_eq!(
+        changed_by(of, |inode| body(inode, |file| file.next_generation += 1)),
+        []
+    );
+
+    assert_eq!(changed_by(of, |inode| inode.mode.0 ^= 1), attributes);
+    assert_eq!(changed_by(of, |inode| inode.uid += 1), attributes);
+    assert_eq!(changed_by(of, |inode| inode.names += 1), attributes);
+    assert_eq!(changed_by(of, |inode| inode.mtime.nanos ^= 1), attributes);
+    assert_eq!(
+        changed_by(of, |inode| inode.flags = InodeFlags::IMMUTABLE),
+        attributes
+    );
+    assert_eq!(changed_by(of, |inode| inode.xattrs += 1), attributes);
+    let label = (xattr("security.a"), bytes::Bytes::from_static(b"v"));
+    assert_eq!(
+        changed_by(of, |inode| inode.security.push(label)),
+        attributes
+    );
+    assert_eq!(
+        changed_by(of, |inode| body(inode, |file| file.linkable = true)),
+        attributes
+    );
+
+    assert_eq!(changed_by(of, |inode| inode.data_version += 1), data);
+    let other = |file: &mut FileBody| file.inline = bytes::Bytes::from_static(b"next");
+    assert_eq!(changed_by(of, |inode| body(inode, other)), data);
+    let truncating = |file: &mut FileBody| {
+        file.truncating = Some(UnfinishedTruncate { to: 1, number: 1 });
+    };
+    assert_eq!(changed_by(of, |inode| body(inode, truncating)), data);
+
+    assert_eq!(changed_by(of, |inode| inode.size += 1), both);
+    assert_eq!(changed_by(of, |inode| inode.names = 0), both);
+    // The blocks of stat(2) follow from the length of the inline bytes.
+    let longer = |file: &mut FileBody| file.inline = vec![1; 600].into();
+    assert_eq!(changed_by(of, |inode| body(inode, longer)), both);
+
+    let of_dir = |change: fn(&mut DirectoryBody)| {
+        changed_by((&server, dir), |inode| {
+            change(inode.directory_mut().unwrap())
+        })
+    };
+    assert_eq!(of_dir(|dir| dir.entries += 1), [Attributes(dir)]);
+    assert_eq!(of_dir(|dir| dir.salt += 1), [Attributes(dir)]);
+}
+
+#[test]
+fn a_new_presence_of_an_object_breaks_the_leases_on_data() {
+    let (mut server, file) = leased_file();
+    server.end_write(file, report(9, &[]), true).unwrap();
+    let present = |inode: &mut Inode| {
+        let layout = &mut inode.file_mut().unwrap().layout;
+        layout.components[0].presence.set(0, Presence::Present);
+    };
+    assert_eq!(changed_by((&server, file), present), [Data(file)]);
+}
+
 #[test]
 fn a_record_that_is_not_in_memory_counts_as_different() {
     let (server, file, _) = server();
-    let record = server.records[&crate::RecordKey::inode(file)].clone();
-    let batch = vec![(crate::RecordKey::inode(file), Some(record))];
+    let record = server.records[&RecordKey::inode(file)].clone();
+    let batch = vec![(RecordKey::inode(file), Some(record))];
     assert_eq!(server.changes_of(&batch), []);
     let both = [Attributes(file), Data(file)];
     let cold = crate::leases::changes_of(&batch, &ColdRecords);

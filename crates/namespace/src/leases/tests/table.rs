@@ -108,10 +108,15 @@ fn an_answer_ends_the_leases_up_to_its_number_and_no_later_one() {
 fn a_lease_lives_for_its_minimum_and_further_grants_do_not_prolong_it() {
     let mut table = table();
     table.grant(ONE, ATTRIBUTES, at(0));
+    table.grant(THREE, ATTRIBUTES, at(1));
     table.grant(TWO, ATTRIBUTES, at(2));
+    // Other grants and further ones.
+    table.grant(ONE, NAMES, at(8));
     table.grant(ONE, ATTRIBUTES, at(9));
     let not_before = |table: &LeaseTable, by| table.conflicts(Some(by), &[ATTRIBUTES]).not_before;
     assert_eq!(not_before(&table, ONE), at(2) + limits::LEASE_MIN);
+    assert_eq!(not_before(&table, TWO), at(1) + limits::LEASE_MIN);
+    table.drop_session(THREE);
     assert_eq!(not_before(&table, TWO), at(0) + limits::LEASE_MIN);
     let revocation = table.conflicts(Some(TWO), &[ATTRIBUTES]).revocations[&ONE].clone();
     table.revoked(ONE, &revocation);
