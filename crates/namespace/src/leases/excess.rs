@@ -43,7 +43,7 @@ impl LeaseTable {
 
 fn oldest(leases: &SessionLeases, count: usize) -> LeaseRevocation {
     let oldest = leases.by_number.iter().take(count);
-    let upto = oldest.clone().last().map(|(number, _)| *number);
+    let upto = oldest.clone().next_back().map(|(number, _)| *number);
     LeaseRevocation {
         upto: upto.unwrap_or_default(),
         keys: oldest.map(|(_, key)| key.unpack()).collect(),
