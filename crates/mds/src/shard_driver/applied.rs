@@ -69,6 +69,7 @@ impl AppliedOp {
 }
 
 /// How one attempt ended.
+#[allow(clippy::large_enum_variant)] // nearly every attempt is `Done`, and is looked at once: a box would cost each operation an allocation
 pub enum Attempt {
     Done(AppliedOp),
     /// The number is how many blocks of inode numbers the shard had been given: a task that finds more does not reserve another.

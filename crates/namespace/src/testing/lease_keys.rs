@@ -15,7 +15,7 @@ use proptest::sample::select;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a client may answer from its memory, and the keys that it needs for that.
-pub type Answers = BTreeMap<String, (BTreeSet<LeaseKey>, String)>;
+pub type LeasedAnswers = BTreeMap<String, (BTreeSet<LeaseKey>, String)>;
 
 impl TestServer {
     pub fn changes_of(&self, batch: &RecordBatch) -> Vec<LeaseKey> {
@@ -39,10 +39,10 @@ impl TestServer {
     }
 
     /// The answers to another session, which has none of the write leases.
-    pub fn answers(&mut self, inodes: &[InodeId], names: &[&str]) -> Answers {
+    pub fn answers(&mut self, inodes: &[InodeId], names: &[&str]) -> LeasedAnswers {
         let session = std::mem::replace(&mut self.session, OTHER_SESSION);
         let is_only = std::mem::replace(&mut self.is_only_session, false);
-        let mut answers = Answers::new();
+        let mut answers = LeasedAnswers::new();
         for ino in inodes {
             self.add_answers_of_inode(*ino, &mut answers);
             for text in names {
@@ -53,7 +53,7 @@ impl TestServer {
         answers
     }
 
-    fn add_answers_of_inode(&mut self, ino: InodeId, answers: &mut Answers) {
+    fn add_answers_of_inode(&mut self, ino: InodeId, answers: &mut LeasedAnswers) {
         let attributes = LeaseKey::Attributes(ino);
         let xattrs = ["user.a", "user.colour", "system.posix_acl_access"];
         let mut ops = vec![
@@ -95,7 +95,7 @@ impl TestServer {
         answers.insert(format!("list {ino:?}"), (keys, format!("{listed:?}")));
     }
 
-    fn add_answers_of_name(&mut self, dir: InodeId, text: &str, answers: &mut Answers) {
+    fn add_answers_of_name(&mut self, dir: InodeId, text: &str, answers: &mut LeasedAnswers) {
         for caller in [Caller::root(), user(1000)] {
             let found = self.lookup(&caller, dir, text);
             let mut keys = BTreeSet::from([LeaseKey::Attributes(dir)]);

@@ -5,7 +5,7 @@ mod files;
 mod names;
 
 use super::action::{Action, NAMES};
-use super::lease_keys::Answers;
+use super::lease_keys::LeasedAnswers;
 use super::model::{Model, ModelCaller, ModelNode, ModelResult, NodeId};
 use super::*;
 use crate::rights::OpenRights;
@@ -219,7 +219,7 @@ impl ServerAndModel {
     }
 
     /// What the server answers about all inodes that there ever were.
-    pub fn answers(&mut self) -> Answers {
+    pub fn answers(&mut self) -> LeasedAnswers {
         self.server.answers(&self.inodes, &NAMES)
     }
 
