@@ -16,7 +16,7 @@ pub struct LeaseStatus {
     pub sessions: BTreeMap<SessionId, u64>,
     /// Keys that a change under way has closed to grants.
     pub closed_keys: u64,
-    /// Directories that several sessions change by turns, on which nobody gets leases.
+    /// Directories that several sessions change by turns: the server grants no leases on them.
     pub shared_directories: u64,
     /// Since the start: revocations sent, and operations that waited for some.
     pub revocations: u64,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct ChangeTimes(BTreeMap<Seq, Timestamp>);
 
 impl ChangeTimes {
-    /// The batch `seq` is staged; everything up to `durable` survives a power loss, so nobody replays it.
+    /// The batch `seq` is staged; everything up to `durable` survives a power loss, so no client replays it.
     pub fn note(&mut self, seq: Seq, at: Timestamp, durable: Seq) {
         self.0 = self.0.split_off(&Seq(durable.0 + 1));
         self.0.insert(seq, at);

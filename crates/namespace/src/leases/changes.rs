@@ -33,14 +33,14 @@ fn add_changes(
         Some(ParsedKey::WriteLease { ino, .. }) => {
             keys.extend([LeaseKey::Attributes(ino), LeaseKey::Data(ino)]);
         }
-        // Who has it open may open it again, and nobody else.
+        // A session that has it open may open it again; no other session may.
         Some(ParsedKey::Orphan { ino, .. }) => keys.push(LeaseKey::Data(ino)),
         Some(ParsedKey::Inode(ino)) => {
             let difference = InodeDifference::between(&records.get(key), new);
             keys.extend(difference.attributes.then_some(LeaseKey::Attributes(ino)));
             keys.extend(difference.data.then_some(LeaseKey::Data(ino)));
         }
-        // Nobody leases what these say.
+        // No lease covers these records.
         Some(
             ParsedKey::BackLink { .. }
             | ParsedKey::Format

@@ -1,4 +1,4 @@
-//! Directories that several sessions change by turns: nobody gets leases on them until they are quiet.
+//! Directories that several sessions change by turns: the server grants no leases on them until they are quiet.
 
 use super::limits::{DIRECTORIES_WATCHED, SHARED_QUIET, SHARED_WITHIN};
 use gupfs_proto::{InodeId, SessionId};

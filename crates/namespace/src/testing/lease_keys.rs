@@ -151,7 +151,7 @@ proptest! {
             });
             broken.extend(listings.collect::<Vec<_>>());
             let after = pair.answers();
-            // An answer that needs a callback to another session is leased to nobody.
+            // An answer that needs a callback to another session is leased to no session.
             let leased = before.into_iter().filter(|(_, (_, answer))| !answer.contains("Busy"));
             for (question, (keys, answer)) in leased {
                 let now = &after[&question].1;
