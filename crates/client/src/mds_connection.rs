@@ -2,7 +2,7 @@
 //! renewal of the session after each reconnect.
 
 use crate::client::Client;
-use gupfs_proto::callback;
+use gupfs_proto::{FsError, callback};
 use gupfs_rpc::{ClientConnection, Service};
 use std::sync::{Arc, OnceLock};
 
@@ -25,7 +25,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for ClientCallb
     ) -> callback::CallbackReply {
         match self.0.get() {
             Some(client) => client.clone().handle(request).await,
-            // The client has opened no file yet, so it holds no lease.
+            // The client has opened no file yet, so it holds no write lease.
             None => match request {
                 callback::CallbackRequest::CheckOpen { inodes } => {
                     Ok(callback::CallbackReplyBody::IsOpen(vec![
@@ -35,10 +35,11 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for ClientCallb
                 }
                 callback::CallbackRequest::Glimpse { .. }
                 | callback::CallbackRequest::Revoke { .. }
-                | callback::CallbackRequest::LockGranted { .. }
-                | callback::CallbackRequest::RevokeLeases { .. } => {
+                | callback::CallbackRequest::LockGranted { .. } => {
                     Ok(callback::CallbackReplyBody::Done)
                 }
+                // The session has asked for leases; the server sends this again.
+                callback::CallbackRequest::RevokeLeases { .. } => Err(FsError::Overloaded),
             },
         }
     }

@@ -6,9 +6,10 @@ use super::table::ChangeId;
 use super::{CacheState, LeaseCache, SessionTerm};
 use gupfs_proto::lease::LeaseReply;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
-use gupfs_proto::{Caller, FsError};
+use gupfs_proto::{Caller, FsError, Slot};
 
-/// If it is dropped before `finish`, the outcome is unknown: what a change may change is not answered until the session ends.
+/// If it is dropped before `finish`, the outcome is unknown: what a change may change is not answered until the server has executed a
+/// later request of the same slot, or the session ends.
 pub struct LeasedCall<'a> {
     cache: &'a LeaseCache,
     term: SessionTerm,
@@ -16,10 +17,11 @@ pub struct LeasedCall<'a> {
     sent: Option<SentAt>,
     /// The change that it makes, until that has ended.
     change: Option<ChangeId>,
+    slot: Option<Slot>,
 }
 
 impl<'a> LeasedCall<'a> {
-    pub(super) fn begin(cache: &'a LeaseCache, op: &MetaOp) -> LeasedCall<'a> {
+    pub(super) fn begin(cache: &'a LeaseCache, op: &MetaOp, slot: Option<Slot>) -> LeasedCall<'a> {
         let (mut term, mut change) = (SessionTerm(0), None);
         if let Some(state) = &cache.state {
             let mut state = state.lock();
@@ -31,6 +33,7 @@ impl<'a> LeasedCall<'a> {
             term,
             sent: None,
             change,
+            slot,
         }
     }
 
@@ -79,6 +82,9 @@ impl<'a> LeasedCall<'a> {
             }
             _ => state.end_untold(change),
         }
+        if let (Ok(_), Some(slot), true) = (outcome, self.slot, self.term == state.term) {
+            state.values.end_abandoned(slot);
+        }
     }
 }
 
@@ -102,7 +108,7 @@ impl Drop for LeasedCall<'_> {
         }
         match self.change.take() {
             Some(change) if self.sent.is_some() && self.term == state.term => {
-                state.values.abandon_change(change);
+                state.values.abandon_change(change, self.slot);
             }
             // The server cannot execute it any more, or never got it.
             change => state.end_untold(change),

@@ -42,7 +42,7 @@ impl LeasedValues {
         for attr in reply.changed {
             filling.update(attr);
         }
-        filling.drop_doubtful_inodes(reply.outcome);
+        filling.drop_doubtful_inodes(reply);
         let kept = filling.kept;
         if let Some(change) = reply.change {
             self.end_change(change, &kept);
@@ -113,10 +113,14 @@ impl Filling<'_> {
         let Some(known) = self.values.inodes.peek(&attr.ino) else {
             return false;
         };
-        if known.attr.change <= attr.change {
-            let resets = self.resets_xattrs && self.own.keys.contains(&key);
+        let is_newer = known.attr.change <= attr.change;
+        // Whatever came first: a report of an access time may have raised `change` since.
+        let resets = self.resets_xattrs && self.own.keys.contains(&key);
+        if is_newer || resets {
             self.values.inodes.update(&attr.ino, |inode| {
-                inode.attr = *attr;
+                if is_newer {
+                    inode.attr = *attr;
+                }
                 if resets {
                     inode.forget_xattrs();
                 }
@@ -201,7 +205,7 @@ impl Filling<'_> {
         }
         self.values.inodes.update(&ino, |inode| {
             add(inode);
-            inode.weight()
+            inode.limited_weight()
         });
     }
 
@@ -330,17 +334,75 @@ impl Filling<'_> {
     }
 
     /// Inodes that the change may have changed, and of which its reply does not say how they are now.
-    fn drop_doubtful_inodes(&mut self, outcome: &Result<MetaReplyBody, FsError>) {
-        let victim = match outcome {
-            Ok(MetaReplyBody::Removed(removed)) => removed.victim,
-            Err(_) if self.own.any_inode => return self.values.drop_all_inodes(),
-            _ => None,
-        };
-        if let Some(ino) = victim {
-            self.values.data.remove(&ino);
-            if !self.kept.contains(&CacheKey::Attributes(ino)) {
-                self.values.inodes.remove(&ino);
+    fn drop_doubtful_inodes(&mut self, reply: &LeasedReply<'_>) {
+        match reply.outcome {
+            Ok(MetaReplyBody::Removed(removed)) => {
+                let moved = removed.attr.map(|attr| attr.ino);
+                for ino in removed.victim.iter().chain(&moved) {
+                    self.doubt_attributes(*ino);
+                }
+                if let Some(victim) = removed.victim {
+                    self.doubt_data(victim);
+                }
+                // Only the leases tell which inode an exchange has moved the other way; the reply to a repeated request has none.
+                if self.own.any_inode && is_exchange(reply.op) && reply.changed.is_empty() {
+                    self.values.drop_all_inodes();
+                }
             }
+            Ok(MetaReplyBody::Opened(opened)) if truncates(reply.op) => {
+                self.doubt_attributes(opened.attr.ino);
+                self.doubt_data(opened.attr.ino);
+                self.values.inodes.update(&opened.attr.ino, |inode| {
+                    inode.forget_xattrs();
+                    inode.weight()
+                });
+            }
+            Err(error) if self.own.any_inode && !changes_nothing(error) => {
+                self.values.drop_all_inodes();
+            }
+            _ => {}
         }
     }
+
+    /// The change has changed this inode; perhaps this client knows that only from the reply.
+    fn doubt_attributes(&mut self, ino: InodeId) {
+        let key = CacheKey::Attributes(ino);
+        if !self.kept.contains(&key) {
+            self.values.inodes.remove(&ino);
+        }
+        self.values.order.void(key);
+    }
+
+    fn doubt_data(&mut self, ino: InodeId) {
+        self.values.data.remove(&ino);
+        self.values.order.void(CacheKey::Data(ino));
+    }
+}
+
+fn is_exchange(op: &MetaOp) -> bool {
+    let MetaOp::Rename { mode, .. } = op else {
+        return false;
+    };
+    *mode == RenameMode::Exchange
+}
+
+fn truncates(op: &MetaOp) -> bool {
+    matches!(op, MetaOp::Create { open, .. } | MetaOp::Open { open, .. } if open.truncate)
+}
+
+/// Whether a server that refuses an operation for this reason has changed nothing.
+fn changes_nothing(error: &FsError) -> bool {
+    matches!(
+        error,
+        FsError::NotFound
+            | FsError::Exists
+            | FsError::NotDirectory
+            | FsError::IsDirectory
+            | FsError::NotEmpty
+            | FsError::Denied
+            | FsError::NotPermitted
+            | FsError::IntoItself
+            | FsError::Busy
+            | FsError::ReadOnly
+    )
 }

@@ -8,6 +8,13 @@ use gupfs_proto::meta::XattrName;
 use gupfs_proto::{Attr, Layout};
 use std::collections::BTreeMap;
 
+/// Most weight of an inode: with more, what was read of it besides its attributes is forgotten. So no program can displace
+/// everything else with the attributes of one file, and an inode's weight is soon counted.
+const WEIGHT_MAX: usize = 512;
+
+/// Most extended attributes of one inode that are remembered, present or absent.
+const XATTRS_MAX: usize = 64;
+
 /// One unit of weight is this many bytes of values.
 const BYTES_PER_WEIGHT: usize = 256;
 
@@ -81,7 +88,18 @@ impl LeasedInode {
     }
 
     pub fn put_xattr(&mut self, name: &XattrName, value: Option<Bytes>) {
+        if self.xattrs.len() >= XATTRS_MAX {
+            self.xattrs.clear();
+        }
         self.xattrs.insert(name.clone(), value);
+    }
+
+    /// Forgets what is too much, and returns the weight.
+    pub fn limited_weight(&mut self) -> usize {
+        if self.weight() > WEIGHT_MAX {
+            self.forget_xattrs();
+        }
+        self.weight()
     }
 }
 

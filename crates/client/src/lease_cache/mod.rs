@@ -26,7 +26,7 @@ pub use call::LeasedCall;
 use crate::metrics::Counters;
 use gupfs_proto::lease::LeaseRevocation;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
-use gupfs_proto::{Caller, FsError};
+use gupfs_proto::{Caller, FsError, Slot};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use table::LeasedValues;
@@ -39,6 +39,7 @@ pub struct LeaseCache {
 
 struct CacheState {
     acceptance: Acceptance,
+    requests: u64,
     term: SessionTerm,
     values: LeasedValues,
 }
@@ -48,10 +49,17 @@ struct CacheState {
 enum Acceptance {
     /// The client has not asked yet.
     NotAsked,
-    /// The reply is under way, or the server has refused.
-    Asked,
+    /// The reply to this request is under way, or the server has refused.
+    Asked(LeaseRequest),
     /// `root_squashed`: the server squashes root of this host.
     Accepted { root_squashed: bool },
+}
+
+/// A request of this client for leases: which one, and in which term.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeaseRequest {
+    term: SessionTerm,
+    number: u64,
 }
 
 /// Numbers the sessions and server instances of this client: a reply counts only in the term in which its request was sent.
@@ -70,6 +78,7 @@ impl LeaseCache {
     pub fn new(shared: bool, counters: Arc<Counters>) -> LeaseCache {
         let state = CacheState {
             acceptance: Acceptance::NotAsked,
+            requests: 0,
             term: SessionTerm(0),
             values: LeasedValues::default(),
         };
@@ -97,21 +106,42 @@ impl LeaseCache {
         }
     }
 
-    /// The client is about to ask for leases, once in each term. None if there is nothing to ask.
-    pub fn ask(&self) -> Option<SessionTerm> {
+    /// The client is about to ask for leases. None if it has asked in this term.
+    pub fn ask(&self) -> Option<LeaseRequest> {
         let mut state = self.state.as_ref()?.lock();
         if state.acceptance != Acceptance::NotAsked {
             return None;
         }
-        state.acceptance = Acceptance::Asked;
-        Some(state.term)
+        state.requests += 1;
+        let request = LeaseRequest {
+            term: state.term,
+            number: state.requests,
+        };
+        state.acceptance = Acceptance::Asked(request);
+        Some(request)
+    }
+
+    /// The server is to say again how it sees root: the connection is another one. Until then nothing is answered.
+    pub fn ask_again(&self) {
+        if let Some(state) = &self.state {
+            state.lock().acceptance = Acceptance::NotAsked;
+        }
+    }
+
+    /// The server has refused for now.
+    pub fn refused(&self, request: LeaseRequest) {
+        let Some(state) = &self.state else { return };
+        let mut state = state.lock();
+        if state.acceptance == Acceptance::Asked(request) {
+            state.acceptance = Acceptance::NotAsked;
+        }
     }
 
     /// The server has accepted. Grants count from here on: replies to earlier requests may be of another session.
-    pub fn accepted(&self, asked_in: SessionTerm, root_squashed: bool) {
+    pub fn accepted(&self, request: LeaseRequest, root_squashed: bool) {
         let Some(state) = &self.state else { return };
         let mut state = state.lock();
-        if state.term == asked_in {
+        if state.acceptance == Acceptance::Asked(request) {
             state.values.clear();
             state.acceptance = Acceptance::Accepted { root_squashed };
         }
@@ -143,9 +173,9 @@ impl LeaseCache {
         answer
     }
 
-    /// A call to the server begins.
-    pub fn begin(&self, op: &MetaOp) -> LeasedCall<'_> {
-        LeasedCall::begin(self, op)
+    /// A call to the server begins; `slot`: that of its requests, if it changes anything.
+    pub fn begin(&self, op: &MetaOp, slot: Option<Slot>) -> LeasedCall<'_> {
+        LeasedCall::begin(self, op, slot)
     }
 
     /// The server revokes leases. When this returns, nothing is answered by them any more.

@@ -9,7 +9,7 @@ use super::order::{Affected, CacheKey, RequestOrder, SentAt};
 use crate::limits::{LEASED_DATA_MAX, LEASED_INODES_MAX, LEASED_NAMES_MAX, LISTED_NAMES_MAX};
 use gupfs_proto::lease::LeaseKey;
 use gupfs_proto::meta::MetaOp;
-use gupfs_proto::{InodeId, Name};
+use gupfs_proto::{InodeId, Name, Slot};
 use std::collections::BTreeMap;
 
 pub struct LeasedValues {
@@ -22,8 +22,9 @@ pub struct LeasedValues {
     /// The changes of this client that are under way.
     changes: BTreeMap<ChangeId, Affected>,
     last_change: u64,
-    /// Changes whose outcome this client will not learn: what they affect stays blocked while the server can execute them.
-    abandoned: Vec<Affected>,
+    /// Changes whose outcome this client will not learn, by the slot of their request: what they affect stays blocked while the server can
+    /// execute them.
+    abandoned: Vec<(Option<Slot>, Affected)>,
 }
 
 /// A change of this client that is under way.
@@ -110,11 +111,28 @@ impl LeasedValues {
     }
 
     /// This client will not learn the change's outcome, and the server may still execute it.
-    pub fn abandon_change(&mut self, change: ChangeId) {
+    pub fn abandon_change(&mut self, change: ChangeId, slot: Option<Slot>) {
         if let Some(affected) = self.changes.remove(&change) {
             self.drop_affected(&affected, &[]);
-            self.abandoned.push(affected);
+            self.abandoned.push((slot, affected));
         }
+    }
+
+    /// The server has executed a later request of this slot: it executes none of the earlier ones any more.
+    pub fn end_abandoned(&mut self, slot: Slot) {
+        let is_over = |(of, _): &mut (Option<Slot>, Affected)| *of == Some(slot);
+        let ended: Vec<_> = self.abandoned.extract_if(.., is_over).collect();
+        for (_, affected) in ended {
+            self.unblock_abandoned(&affected);
+        }
+    }
+
+    fn unblock_abandoned(&mut self, affected: &Affected) {
+        if affected.any_inode {
+            self.drop_all_inodes();
+        }
+        self.drop_affected(affected, &[]);
+        self.order.unblock_and_void(affected);
     }
 
     fn drop_affected(&mut self, affected: &Affected, kept: &[CacheKey]) {
@@ -147,7 +165,7 @@ impl LeasedValues {
     }
 
     /// The server revokes a lease: the value is dropped, and no reply to a request under way brings it back. Which grant it is does not
-    /// matter: the server grants none between sending the revocation and the answer. Returns how many values were dropped.
+    /// matter: a value that was granted later is dropped, too, and is read again. Returns how many values were dropped.
     pub fn revoke(&mut self, key: LeaseKey) -> usize {
         match key {
             LeaseKey::Attributes(ino) => self.void(CacheKey::Attributes(ino)),
@@ -170,7 +188,8 @@ impl LeasedValues {
 
     /// Changes under way that are about such a name may affect other inodes than the name referred to when they were sent.
     fn doubt_targets(&mut self, is_doubtful: impl Fn(&CacheKey) -> bool) {
-        for affected in self.changes.values_mut() {
+        let abandoned = self.abandoned.iter_mut().map(|(_, affected)| affected);
+        for affected in self.changes.values_mut().chain(abandoned) {
             if !affected.any_inode && affected.keys.iter().any(&is_doubtful) {
                 affected.any_inode = true;
                 self.order.block_any_inode();
@@ -189,8 +208,10 @@ impl LeasedValues {
     /// The session is another one, or the server's instance: no change that was abandoned can be executed any more.
     pub fn restart(&mut self) {
         self.clear();
-        for affected in std::mem::take(&mut self.abandoned) {
+        for (_, affected) in std::mem::take(&mut self.abandoned) {
             self.order.unblock_and_void(&affected);
         }
+        // Those that are under way may be sent again; without a lease on the name, nobody tells that it refers to another inode by then.
+        self.doubt_targets(|key| matches!(key, CacheKey::Name(..)));
     }
 }

@@ -82,7 +82,7 @@ impl MdsSession {
                 open_capabilities,
                 op: wire::encode_op(&op),
             });
-        let mut leased_call = self.lease_cache.begin(&op);
+        let mut leased_call = self.lease_cache.begin(&op, slot_seq.map(|at| at.slot));
         loop {
             leased_call.start_request();
             let (session, (instance, last_seen)) = (self.id(), self.replay_log.position());

@@ -10,7 +10,7 @@ impl MdsSession {
     /// Asks the server for leases, once in each session and instance of the server. Without leases the client sends every operation to the
     /// server.
     pub(super) async fn accept_leases(&self) {
-        let Some(term) = self.lease_cache.ask() else {
+        let Some(asked) = self.lease_cache.ask() else {
             return;
         };
         let (instance, last_seen) = self.replay_log.position();
@@ -25,15 +25,21 @@ impl MdsSession {
         };
         match self.route.mds.call(request).await.result {
             Ok(MetaReplyBody::LeasesAccepted { root_squashed }) => {
-                self.lease_cache.accepted(term, root_squashed);
+                self.lease_cache.accepted(asked, root_squashed);
             }
             Ok(_) => {
                 tracing::info!(
                     "the metadata server's reply to 'accept_leases' has an unexpected type: this client caches no metadata"
                 );
             }
+            Err(FsError::NotSupported) => {
+                tracing::info!(
+                    "the metadata server grants no leases: this client caches no metadata"
+                );
+            }
             Err(error) => {
-                tracing::info!(%error, "the metadata server grants no leases: this client caches no metadata until the server is restarted");
+                tracing::info!(%error, "the metadata server grants no leases now: this client asks again with the next renewal");
+                self.lease_cache.refused(asked);
             }
         }
     }

@@ -31,6 +31,8 @@ impl MdsSession {
     /// The connection to the server was replaced: the client renews the session at once over the new one.
     pub fn connection_restored(self: &Arc<Self>) {
         if self.options.shared && !self.current.is_closing() {
+            // A server decides for each connection whether it squashes root.
+            self.lease_cache.ask_again();
             self.clone().renew();
         }
     }
@@ -51,6 +53,7 @@ impl MdsSession {
                         self.lease_cache.clear();
                     }
                     self.current.set_renewed(sent);
+                    self.accept_leases().await;
                 }
                 Ok(_) => {}
                 Err(error) => tracing::info!(%session, %error, "the metadata server did not renew the session; the client tries again"),

@@ -7,7 +7,7 @@ use crate::lease_cache::table::{ChangeId, LeasedValues};
 use bytes::Bytes;
 use gupfs_proto::lease::{LeaseReply, LeaseRevocation};
 use gupfs_proto::meta::*;
-use gupfs_proto::{Caller, FileKind, InodeId};
+use gupfs_proto::{Caller, FileKind, InodeId, Timestamp};
 
 struct Random(u64);
 
@@ -87,7 +87,7 @@ impl Model {
 
     fn random_change(&mut self) -> MetaOp {
         let ((dir, name), ino) = (self.random_name(), self.random_inode());
-        match self.random.below(8) {
+        match self.random.below(10) {
             0 | 1 => MetaOp::Mknod {
                 dir,
                 name,
@@ -104,7 +104,10 @@ impl Model {
                     name,
                     to,
                     new_name,
-                    mode: RenameMode::Replace,
+                    mode: match self.random.one_in(3) {
+                        true => RenameMode::Exchange,
+                        false => RenameMode::Replace,
+                    },
                 }
             }
             5 => MetaOp::SetXattr {
@@ -118,6 +121,13 @@ impl Model {
                 at: WritePosition::Offset(0),
                 data: Bytes::from(vec![self.random.below(250) as u8]),
                 kill_privileges: false,
+            },
+            7 | 8 => MetaOp::SetAttr {
+                ino,
+                set: SetAttr {
+                    ctime: Some(Timestamp::default()),
+                    ..SetAttr::default()
+                },
             },
             _ => MetaOp::SetAttr {
                 ino,
@@ -147,6 +157,8 @@ impl Model {
                 self.revocations.extend(revocation);
             }
             18 if self.random.one_in(30) => self.abandon_one(),
+            18 if self.random.one_in(4) => self.lose_a_reply(),
+            18 if self.random.one_in(20) => self.restart(),
             19 if self.random.one_in(15) => self.client.clear(),
             _ => {
                 if let Some(revocation) = self.revocations.pop() {
@@ -214,6 +226,33 @@ impl Model {
         self.client.end_request(request.sent);
     }
 
+    /// The client repeats a change whose reply was lost, and gets the stored reply, without leases.
+    fn lose_a_reply(&mut self) {
+        let is_change = |request: &Request| request.reply.is_some() && request.change.is_some();
+        if let Some(index) = self.pick(is_change) {
+            self.repeat(index);
+        }
+    }
+
+    fn repeat(&mut self, index: usize) {
+        let request = &mut self.requests[index];
+        self.client.end_request(request.sent);
+        request.sent = self.client.start_request();
+        match (&mut request.reply, request.change) {
+            (Some((_, leases)), Some(_)) => *leases = LeaseReply::default(),
+            (reply, _) => *reply = None,
+        }
+    }
+
+    /// The server is restarted. Requests under way are repeated; abandoned ones are not.
+    fn restart(&mut self) {
+        self.requests.retain(|request| !request.abandoned);
+        self.revocations.clear();
+        self.client.restart();
+        self.server.restart();
+        (0..self.requests.len()).for_each(|index| self.repeat(index));
+    }
+
     fn abandon_one(&mut self) {
         let waits = |request: &Request| request.reply.is_none() && !request.abandoned;
         let Some(index) = self.pick(waits) else {
@@ -223,7 +262,7 @@ impl Model {
         request.abandoned = true;
         self.client.end_request(request.sent);
         if let Some(change) = request.change {
-            self.client.abandon_change(change);
+            self.client.abandon_change(change, None);
         }
     }
 
@@ -256,10 +295,26 @@ impl Model {
             if let Some(answer) = self.client.answer(&Caller::root(), &op, false) {
                 self.answered += 1;
                 let truth = self.server.truth.execute(&op);
+                let (answer, truth) = (comparable(answer), comparable(truth));
                 assert_eq!(answer, truth, "seed {seed}, step {step}, {op:?}");
             }
         }
     }
+}
+
+/// Without what changes without a revocation.
+fn comparable(mut outcome: Outcome) -> Outcome {
+    match &mut outcome {
+        Ok(MetaReplyBody::Entry(attr) | MetaReplyBody::Attr(attr)) => *attr = without_atime(*attr),
+        Ok(MetaReplyBody::Opened(opened)) => opened.attr = without_atime(opened.attr),
+        Ok(MetaReplyBody::Entries { entries, .. }) => {
+            for attr in entries.iter_mut().filter_map(|entry| entry.attr.as_mut()) {
+                *attr = without_atime(*attr);
+            }
+        }
+        _ => {}
+    }
+    outcome
 }
 
 fn for_reading() -> OpenMode {

@@ -4,7 +4,7 @@ use super::{attr, name};
 use bytes::Bytes;
 use gupfs_proto::lease::{GrantNumber, LeaseGrant, LeaseKey, LeaseReply, LeaseRevocation};
 use gupfs_proto::meta::*;
-use gupfs_proto::{Attr, FileKind, FileMode, FsError, InodeId, Layout, Name};
+use gupfs_proto::{Attr, FileKind, FileMode, FsError, InodeId, Layout, Name, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub type Outcome = Result<MetaReplyBody, FsError>;
@@ -165,6 +165,26 @@ impl Truth {
                 name,
                 to,
                 new_name,
+                mode: RenameMode::Exchange,
+            } => {
+                let (ino, other) = (self.target(*from, name)?, self.target(*to, new_name)?);
+                if ino == other {
+                    return Ok(MetaReplyBody::Removed(RemovedName::default()));
+                }
+                self.set_name(*from, name, Some(other));
+                self.set_name(*to, new_name, Some(ino));
+                self.touch(ino);
+                self.touch(other);
+                Ok(MetaReplyBody::Removed(RemovedName {
+                    attr: Some(self.get(ino)?.attr),
+                    ..RemovedName::default()
+                }))
+            }
+            MetaOp::Rename {
+                from,
+                name,
+                to,
+                new_name,
                 ..
             } => {
                 let ino = self.target(*from, name)?;
@@ -178,6 +198,12 @@ impl Truth {
                 self.touch(ino);
                 removed.attr = Some(self.get(ino)?.attr);
                 Ok(MetaReplyBody::Removed(removed))
+            }
+            MetaOp::SetAttr { ino, set } if set.is_atime_report() => {
+                let attr = &mut self.get(*ino)?.attr;
+                attr.atime.secs += 1;
+                attr.change += 1;
+                Ok(MetaReplyBody::Attr(*attr))
             }
             MetaOp::SetAttr { ino, set } => {
                 let attr = &mut self.get(*ino)?.attr;
@@ -233,7 +259,7 @@ impl Truth {
             let Some(old) = self.inodes.get(ino) else {
                 continue;
             };
-            if old.attr != new.attr || old.label != new.label {
+            if without_atime(old.attr) != without_atime(new.attr) || old.label != new.label {
                 keys.insert(LeaseKey::Attributes(*ino));
             }
             if old.bytes != new.bytes {
@@ -242,6 +268,12 @@ impl Truth {
         }
         keys
     }
+}
+
+/// An access time changes without a revocation, and the change counter with it.
+pub fn without_atime(mut attr: Attr) -> Attr {
+    (attr.atime, attr.change) = (Timestamp::default(), 0);
+    attr
 }
 
 /// A server with the client under test and another client.
@@ -283,6 +315,14 @@ impl ModelServer {
             upto: GrantNumber(self.last_grant),
             keys: broken,
         })
+    }
+
+    /// The server is restarted: nobody has a lease. A change of the other client that waited is made.
+    pub fn restart(&mut self) {
+        self.held.clear();
+        if let Some((op, _)) = self.waiting.take() {
+            let _ = self.truth.execute(&op);
+        }
     }
 
     /// The client has answered; perhaps it has got other leases meanwhile.
