@@ -2,7 +2,7 @@
 //! another has seen.
 
 use crate::sessions::{RestartCluster, seconds};
-use crate::sharing::SharedCluster;
+use crate::shared_cluster::SharedCluster;
 use crate::user::{User, flags, me, name};
 use bytes::Bytes;
 use gupfs_client::{MdsPeer, ReadOptions};

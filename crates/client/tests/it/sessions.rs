@@ -1,7 +1,7 @@
 //! Clients that survive a restart of their metadata server, and sessions that the server ends.
 
 use crate::real_servers::{ClusterDisks, Servers, lay_out_small};
-use crate::sharing::append;
+use crate::shared_cluster::append;
 use crate::user::{User, flags, me, name, open_mode};
 use bytes::Bytes;
 use gupfs_client::SessionOptions;

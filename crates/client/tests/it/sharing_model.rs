@@ -1,6 +1,6 @@
 //! Random operations of three clients on a few files, one at a time, compared with a model of one host.
 
-use crate::sharing::SharedCluster;
+use crate::shared_cluster::SharedCluster;
 use crate::user::{User, create_mode, flags, me, name, open_mode};
 use bytes::Bytes;
 use gupfs_client::{AllocateMode, OpenFile, SeekTo, WriteOptions};
@@ -37,7 +37,10 @@ struct Run {
 impl Run {
     async fn new(seed: u64) -> Run {
         Run {
-            cluster: SharedCluster::new(seed, 3).await,
+            cluster: match seed % 3 {
+                0 => SharedCluster::without_leases(seed, 3).await,
+                _ => SharedCluster::new(seed, 3).await,
+            },
             names: BTreeMap::new(),
             files: BTreeMap::new(),
             open: Vec::new(),

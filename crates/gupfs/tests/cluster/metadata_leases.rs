@@ -96,7 +96,7 @@ fn a_mount_shows_each_change_of_another_at_once() {
     for round in 0..30u32 {
         let text = format!("f{}", round % 10);
         let (changed, seen) = (there.join(&text), here.join(&text));
-        let mode = 0o600 | round % 8;
+        let mode = 0o600 | (round % 8);
         fs::set_permissions(&changed, Permissions::from_mode(mode)).unwrap();
         assert_eq!(fs::metadata(&seen).unwrap().mode() & 0o777, mode);
         fs::write(&changed, format!("round {round}")).unwrap();
