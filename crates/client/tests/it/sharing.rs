@@ -8,7 +8,7 @@ use gupfs_proto::meta::{self, AccessMode, OpenMode, SetAttr, SetTime, WritePosit
 use gupfs_proto::{FsError, InodeId, Timestamp};
 use gupfs_rpc::{Peer, Service};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 async fn truncate(user: &User, ino: InodeId, to: u64) {
