@@ -9,7 +9,7 @@ use gupfs_skips::{Need, skip};
 use running::{TestStore, UpProcess, can_mount, gupfs, is_mounted, refused};
 use rustix::process::Signal;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -255,6 +255,53 @@ fn an_unmount_by_another_program_ends_the_process_cleanly() {
     rustix::mount::unmount(test_store.mnt(), rustix::mount::UnmountFlags::empty()).unwrap();
     assert_eq!(running.exit_code(), 0);
     assert!(running.line().contains("unmounted by another program"));
+    clean(&test_store);
+}
+
+#[test]
+fn an_aborted_connection_ends_the_process_with_an_error() {
+    if !can_mount() {
+        return;
+    }
+    let test_store = TestStore::new();
+    let mut running = test_store.up();
+    fs::write(test_store.mnt().join("x"), "y").unwrap();
+    let device = fs::metadata(test_store.mnt()).unwrap().dev();
+    let connection = rustix::fs::minor(device);
+    fs::write(format!("/sys/fs/fuse/connections/{connection}/abort"), "1").unwrap();
+    assert_eq!(running.exit_code(), 1);
+    assert!(running.line().contains("the mount was aborted"));
+    let errors = running.errors();
+    assert!(
+        errors.contains("another program aborted its connection"),
+        "{errors}"
+    );
+    assert!(!is_mounted(&test_store.mnt()));
+    clean(&test_store);
+}
+
+#[test]
+fn a_process_that_did_not_run_for_long_ends_with_an_error() {
+    if !can_mount() {
+        return;
+    }
+    let test_store = TestStore::new();
+    let mut running = test_store.up();
+    fs::write(test_store.mnt().join("x"), "y").unwrap();
+    running.signal(Signal::STOP);
+    let begun = Instant::now();
+    while is_mounted(&test_store.mnt()) {
+        assert!(
+            begun.elapsed() < running::TIMEOUT,
+            "the mount watchdog does not abort the mount"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.signal(Signal::CONT);
+    assert_eq!(running.exit_code(), 1);
+    assert!(running.line().contains("the mount was aborted"));
+    let errors = running.errors();
+    assert!(errors.contains("this process did not run for"), "{errors}");
     clean(&test_store);
 }
 
