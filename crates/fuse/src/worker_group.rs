@@ -27,6 +27,7 @@ pub(crate) struct WorkerGroup {
     running_workers: Mutex<usize>,
     ended: Condvar,
     is_over: AtomicBool,
+    has_failed: AtomicBool,
     pending: Arc<PendingRequests>,
 }
 
@@ -46,6 +47,7 @@ impl WorkerGroup {
             running_workers: Mutex::new(workers),
             ended: Condvar::new(),
             is_over: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             pending,
         }
     }
@@ -98,6 +100,7 @@ impl WorkerGroup {
 
     /// Accounts for the end of one worker.
     pub fn worker_ended(&self, fs: &impl FileSystem, failed: bool) {
+        self.has_failed.fetch_or(failed, Ordering::Release);
         // Otherwise programs would wait for replies that never come. No other thread can reply to the requests of one CPU's
         // ring, so no ring may end alone; aborting an ended connection has no effect.
         if (failed || !self.inboxes.is_empty())
@@ -143,6 +146,11 @@ impl WorkerGroup {
     /// Whether no worker runs.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Whether a worker ended with an error, which aborts the connection.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
     }
 
     /// The count is consistent at every moment; a panic elsewhere does not invalidate it.

@@ -9,9 +9,9 @@ use gupfs_skips::{Need, skip};
 use running::{TestStore, UpProcess, can_mount, gupfs, is_mounted, refused};
 use rustix::process::Signal;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 fn about(test_store: &TestStore, args: &[&str]) -> Output {
@@ -256,6 +256,81 @@ fn an_unmount_by_another_program_ends_the_process_cleanly() {
     assert_eq!(running.exit_code(), 0);
     assert!(running.line().contains("unmounted by another program"));
     clean(&test_store);
+}
+
+#[test]
+fn an_aborted_connection_ends_the_process_with_an_error() {
+    if !can_mount() {
+        return;
+    }
+    let test_store = TestStore::new();
+    let mut running = test_store.up();
+    fs::write(test_store.mnt().join("x"), "y").unwrap();
+    let device = fs::metadata(test_store.mnt()).unwrap().dev();
+    let connection = rustix::fs::minor(device);
+    fs::write(format!("/sys/fs/fuse/connections/{connection}/abort"), "1").unwrap();
+    assert_eq!(running.exit_code(), 1);
+    assert!(running.line().contains("the mount was aborted"));
+    let errors = running.errors();
+    assert!(
+        errors.contains("another program aborted its connection"),
+        "{errors}"
+    );
+    assert!(!is_mounted(&test_store.mnt()));
+    clean(&test_store);
+}
+
+#[test]
+fn a_process_that_did_not_run_for_long_ends_with_an_error() {
+    if !can_mount() {
+        return;
+    }
+    let test_store = TestStore::new();
+    let mut running = test_store.up();
+    fs::write(test_store.mnt().join("x"), "y").unwrap();
+    running.signal(Signal::STOP);
+    let begun = Instant::now();
+    while is_mounted(&test_store.mnt()) {
+        assert!(
+            begun.elapsed() < running::TIMEOUT,
+            "the mount watchdog does not abort the mount"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.signal(Signal::CONT);
+    assert_eq!(running.exit_code(), 1);
+    assert!(running.line().contains("the mount was aborted"));
+    let errors = running.errors();
+    assert!(errors.contains("this process did not run for"), "{errors}");
+    clean(&test_store);
+}
+
+/// nohup(1) is a promise that the end of the terminal does not end the program.
+#[test]
+fn a_hang_up_stops_the_process_unless_it_was_started_with_nohup() {
+    if !can_mount() {
+        return;
+    }
+    let test_store = TestStore::new();
+    let start = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_gupfs")]);
+        UpProcess::try_start_by(command, &test_store.store(), &test_store.mnt(), &[]).unwrap()
+    };
+    let mut running = start("trap '' HUP; exec \"$0\" \"$@\"");
+    running.signal(Signal::HUP);
+    // Enough for the process to begin its end, if it did.
+    let status = about(&test_store, &["status"]);
+    assert_eq!(status.status.code(), Some(0));
+    running.signal(Signal::TERM);
+    assert!(running.line().contains("SIGTERM: unmounted"));
+    assert_eq!(running.exit_code(), 0);
+
+    // The test itself may run under nohup.
+    let mut running = start("trap - HUP; exec \"$0\" \"$@\"");
+    running.signal(Signal::HUP);
+    assert!(running.line().contains("SIGHUP: unmounted"));
+    assert_eq!(running.exit_code(), 0);
 }
 
 #[test]

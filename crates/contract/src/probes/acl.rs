@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CACHED, FILE, SHORT, one_file};
+use super::{CACHED, FILE, SHORT, mount_one_file, one_file};
 use crate::behaviour::{ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount};
 use crate::probe_server::INITIAL_ACL_USER;
@@ -12,8 +12,7 @@ const OTHER_USER: u32 = INITIAL_ACL_USER + 1;
 pub async fn a_cached_acl_is_served_without_a_request<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     let first = mount.acl_user("file").await?;
     expect_before("user of the ACL", first, Some(INITIAL_ACL_USER))?;
     server.set_acl_user(FILE, OTHER_USER);
@@ -25,8 +24,7 @@ pub async fn a_cached_acl_is_served_without_a_request<L: KernelUnderTest>(
 }
 
 pub async fn an_invalidation_drops_a_cached_acl<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     let first = mount.acl_user("file").await?;
     expect_before("user of the ACL", first, Some(INITIAL_ACL_USER))?;
     server.set_acl_user(FILE, OTHER_USER);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gupfs_fuse::InitFlags;
 
-use super::{CACHED, DIRECT, FILE, SHORT, one_file, run_both};
+use super::{CACHED, DIRECT, FILE, SHORT, mount_one_file, one_file, open_one_file, run_both};
 use crate::behaviour::{ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
@@ -40,8 +40,7 @@ pub async fn attributes_are_requested_again_after_their_lifetime<L: KernelUnderT
 
 /// The kernel takes the attributes of the reply, however old they are: so the reply must carry lifetime zero.
 pub async fn a_link_reply_replaces_newer_attributes<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
     let gate = server.hold_replies("link");
     let concurrent_events = async {
@@ -94,8 +93,7 @@ pub async fn a_create_reply_replaces_newer_attributes<L: KernelUnderTest>(
 pub async fn an_invalidation_drops_cached_attributes<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
     server.change(FILE, 20_000, b'b');
     expect_before("cached size", mount.size("file").await?, INITIAL_SIZE)?;
@@ -176,9 +174,7 @@ pub async fn names_and_attributes_of_a_listing_are_cached<L: KernelUnderTest>(
 pub async fn a_direct_read_is_not_cut_at_the_cached_size<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(DIRECT);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, _mount, file) = open_one_file(kernel, DIRECT, ProbeOpenMode::Read).await?;
     server.change(FILE, 20_000, b'b');
     expect_equal(
         "a byte behind the cached size",

@@ -4,27 +4,49 @@ use std::sync::Arc;
 
 use gupfs_fuse::{Errno, NodeId, NotifyError};
 
-use super::{CACHED, FILE, one_file};
-use crate::behaviour::{ProbeResult, expect_before, expect_equal};
+use super::{CACHED, FILE, mount_one_file, open_one_file};
+use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
 };
 use crate::probe_server::{INITIAL_BYTE, INITIAL_SIZE, ProbeServer};
+use crate::working_directory::WorkingDirectory;
 
 const DIRECTORY: u64 = 8;
 
-/// A directory `dir` and a file `file`, which the server finds in every directory.
-fn directory_and_file() -> Arc<ProbeServer> {
+/// A directory `dir` and a file `file`, which the server finds in every directory; mounted with the usual flags.
+async fn mount_directory_and_file<L: KernelUnderTest>(
+    kernel: &L,
+) -> Result<(Arc<ProbeServer>, L::Mount), ProbeFailure> {
     let server = ProbeServer::default().with(DIRECTORY, "dir", 0o040_777, CACHED);
-    Arc::new(server.file(FILE, "file", CACHED))
+    let server = Arc::new(server.file(FILE, "file", CACHED));
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    Ok((server, mount))
+}
+
+/// The same, and a program whose working directory `dir` is.
+async fn enter_directory<L: KernelUnderTest>(
+    kernel: &L,
+) -> Result<(Arc<ProbeServer>, L::Mount, WorkingDirectory), ProbeFailure> {
+    let (server, mount) = mount_directory_and_file(kernel).await?;
+    let program = mount.enter("dir").await?;
+    Ok((server, mount, program))
+}
+
+/// The same without the program; another file system is mounted on `dir`.
+pub(super) async fn mount_covered_directory<L: KernelUnderTest>(
+    kernel: &L,
+) -> Result<L::Mount, ProbeFailure> {
+    let (_, mount) = mount_directory_and_file(kernel).await?;
+    mount.cover("dir").await?;
+    expect_before("covered", mount.is_covered("dir").await, true)?;
+    Ok(mount)
 }
 
 pub async fn a_working_directory_has_no_path_after_its_name_is_invalidated<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = directory_and_file();
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let program = mount.enter("dir").await?;
+    let (_, mount, program) = enter_directory(kernel).await?;
     expect_before("getcwd", program.name().await, Ok("dir".to_owned()))?;
     mount.notify(KernelNotification::name("dir")).await?;
     expect_equal("getcwd", program.name().await, Err(Errno::ENOENT))?;
@@ -40,9 +62,7 @@ pub async fn a_working_directory_has_no_path_after_its_name_is_invalidated<L: Ke
 pub async fn a_working_directory_works_after_its_name_is_invalidated<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = directory_and_file();
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let program = mount.enter("dir").await?;
+    let (server, mount, program) = enter_directory(kernel).await?;
     mount.notify(KernelNotification::name("dir")).await?;
     server.take_log();
     expect_equal(
@@ -57,9 +77,7 @@ pub async fn a_working_directory_works_after_its_name_is_invalidated<L: KernelUn
 pub async fn a_working_directory_keeps_its_path_through_inc_epoch<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = directory_and_file();
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let program = mount.enter("dir").await?;
+    let (_, mount, program) = enter_directory(kernel).await?;
     mount.notify(KernelNotification::Epoch).await?;
     let expected = Ok("dir".to_owned());
     expect_equal(
@@ -74,10 +92,7 @@ pub async fn a_working_directory_keeps_its_path_through_inc_epoch<L: KernelUnder
 pub async fn a_name_invalidation_unmounts_a_file_system_mounted_there<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = directory_and_file();
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    mount.cover("dir").await?;
-    expect_before("covered", mount.is_covered("dir").await, true)?;
+    let mount = mount_covered_directory(kernel).await?;
     mount.notify(KernelNotification::name("dir")).await?;
     expect_equal("covered", mount.is_covered("dir").await, false)
 }
@@ -85,9 +100,7 @@ pub async fn a_name_invalidation_unmounts_a_file_system_mounted_there<L: KernelU
 pub async fn a_file_that_is_open_survives_the_invalidation_of_its_name<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
     mount.notify(KernelNotification::name("file")).await?;
     expect_equal("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
     server.take_log();
@@ -98,9 +111,7 @@ pub async fn a_file_that_is_open_survives_the_invalidation_of_its_name<L: Kernel
 pub async fn a_deletion_notice_leaves_an_open_file_without_links<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (_, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
     expect_before("links", file.links().await?, 2)?;
     let notified = mount.notify_deletion(NodeId::ROOT, FILE, "file").await?;
     expect_equal("the notice", notified, Ok(()))?;
@@ -111,8 +122,7 @@ pub async fn a_deletion_notice_leaves_an_open_file_without_links<L: KernelUnderT
 pub async fn a_deletion_notice_of_another_inode_is_refused<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (_, mount) = mount_one_file(kernel, CACHED).await?;
     mount.size("file").await?;
     let notified = mount
         .notify_deletion(NodeId::ROOT, FILE + 1, "file")
@@ -123,9 +133,7 @@ pub async fn a_deletion_notice_of_another_inode_is_refused<L: KernelUnderTest>(
 pub async fn a_deletion_notice_ends_a_working_directory<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = directory_and_file();
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let program = mount.enter("dir").await?;
+    let (server, mount, program) = enter_directory(kernel).await?;
     let notified = mount.notify_deletion(NodeId::ROOT, DIRECTORY, "dir");
     expect_equal("the notice", notified.await?, Ok(()))?;
     server.take_log();
@@ -142,10 +150,7 @@ pub async fn a_deletion_notice_ends_a_working_directory<L: KernelUnderTest>(
 pub async fn a_deletion_notice_unmounts_a_file_system_mounted_there<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = directory_and_file();
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    mount.cover("dir").await?;
-    expect_before("covered", mount.is_covered("dir").await, true)?;
+    let mount = mount_covered_directory(kernel).await?;
     let notified = mount.notify_deletion(NodeId::ROOT, DIRECTORY, "dir");
     expect_equal("the notice", notified.await?, Ok(()))?;
     expect_equal("covered", mount.is_covered("dir").await, false)

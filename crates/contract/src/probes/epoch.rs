@@ -1,22 +1,23 @@
 //! Probes of INC_EPOCH: all names expire at once.
 
-use std::sync::Arc;
-
 use gupfs_fuse::{Errno, InitFlags};
 
-use super::{ALL_REQUESTS, CACHED, FILE, SHORT_WAIT, one_file, run_both};
+use super::directories::mount_covered_directory;
+use super::{
+    ALL_REQUESTS, CACHED, SHORT_WAIT, expect_no_requests, mount_one_file, notification_passes,
+    one_file, open_one_file, run_both,
+};
 use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
 };
-use crate::probe_server::{INITIAL_BYTE, INITIAL_SIZE, ProbeServer};
+use crate::probe_server::{INITIAL_BYTE, INITIAL_SIZE};
 use crate::request_gate::RequestGate;
 
 pub async fn inc_epoch_waits_for_no_lock_and_expires_all_names<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     mount.size("file").await?;
     let gate = server.hold_replies("create");
     let concurrent_events = async {
@@ -36,6 +37,15 @@ pub async fn inc_epoch_waits_for_no_lock_and_expires_all_names<L: KernelUnderTes
     )
 }
 
+/// INC_EPOCH while the reply to `program` waits at `gate`.
+async fn epoch_during<T, E: Into<ProbeFailure>>(
+    mount: &impl ProbeMount,
+    gate: &RequestGate,
+    program: impl Future<Output = Result<T, E>>,
+) -> Result<T, ProbeFailure> {
+    notification_passes(mount, KernelNotification::Epoch, gate, program).await
+}
+
 /// Names in a listing reply that arrives after the new epoch count as of that epoch, though the server read them before.
 pub async fn names_of_a_listing_in_flight_survive_inc_epoch<L: KernelUnderTest>(
     kernel: &L,
@@ -44,13 +54,7 @@ pub async fn names_of_a_listing_in_flight_survive_inc_epoch<L: KernelUnderTest>(
     let flags = InitFlagChanges::usual().without(InitFlags::READDIRPLUS_AUTO);
     let mount = kernel.mount(&server, flags).await?;
     let gate = server.hold_replies("readdirplus");
-    let concurrent_events = async {
-        gate.wait_until_waiting(1).await?;
-        mount.notify(KernelNotification::Epoch).await?;
-        gate.release_replies(ALL_REQUESTS);
-        Ok(())
-    };
-    let found = run_both(mount.list(), concurrent_events).await?;
+    let found = epoch_during(&mount, &gate, mount.list()).await?;
     expect_before("names", found, vec!["file".to_owned()])?;
     server.take_log();
     mount.size("file").await?;
@@ -71,10 +75,7 @@ pub async fn names_of_a_listing_in_flight_survive_inc_epoch<L: KernelUnderTest>(
 pub async fn inc_epoch_unmounts_file_systems_mounted_inside_the_mount<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = Arc::new(ProbeServer::default().with(FILE, "dir", 0o040_777, CACHED));
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    mount.cover("dir").await?;
-    expect_before("covered", mount.is_covered("dir").await, true)?;
+    let mount = mount_covered_directory(kernel).await?;
     mount.notify(KernelNotification::Epoch).await?;
     expect_equal(
         "covered after INC_EPOCH",
@@ -83,28 +84,12 @@ pub async fn inc_epoch_unmounts_file_systems_mounted_inside_the_mount<L: KernelU
     )
 }
 
-/// INC_EPOCH while the reply to `program` waits at `gate`.
-async fn epoch_during<T, E: Into<ProbeFailure>>(
-    mount: &impl ProbeMount,
-    gate: &RequestGate,
-    program: impl Future<Output = Result<T, E>>,
-) -> Result<T, ProbeFailure> {
-    let concurrent_events = async {
-        gate.wait_until_waiting(1).await?;
-        mount.notify(KernelNotification::Epoch).await?;
-        gate.release_replies(ALL_REQUESTS);
-        Ok(())
-    };
-    run_both(program, concurrent_events).await
-}
-
 /// Also the name of a reply that there is no such file.
 pub async fn names_of_a_lookup_in_flight_expire_with_inc_epoch<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
     for (name, expected) in [("file", Ok(INITIAL_SIZE)), ("none", Err(Errno::ENOENT))] {
-        let server = one_file(CACHED);
-        let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+        let (server, mount) = mount_one_file(kernel, CACHED).await?;
         let gate = server.hold_replies("lookup");
         let program = async { expect_before("size", mount.size(name).await, expected) };
         epoch_during(&mount, &gate, program).await?;
@@ -118,8 +103,7 @@ pub async fn names_of_a_lookup_in_flight_expire_with_inc_epoch<L: KernelUnderTes
 pub async fn the_name_of_a_create_in_flight_expires_with_inc_epoch<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     let gate = server.hold_replies("create");
     epoch_during(&mount, &gate, mount.create("new")).await?;
     server.take_log();
@@ -130,8 +114,7 @@ pub async fn the_name_of_a_create_in_flight_expires_with_inc_epoch<L: KernelUnde
 pub async fn the_name_of_a_link_in_flight_expires_with_inc_epoch<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     let gate = server.hold_replies("link");
     epoch_during(&mount, &gate, mount.link("file", "other")).await?;
     server.take_log();
@@ -144,8 +127,7 @@ pub async fn the_name_of_a_link_in_flight_expires_with_inc_epoch<L: KernelUnderT
 pub async fn the_name_of_a_mkdir_in_flight_expires_with_inc_epoch<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     let gate = server.hold_replies("mkdir");
     epoch_during(&mount, &gate, mount.make_directory("new")).await?;
     server.take_log();
@@ -154,24 +136,19 @@ pub async fn the_name_of_a_mkdir_in_flight_expires_with_inc_epoch<L: KernelUnder
 }
 
 pub async fn inc_epoch_keeps_attributes_and_pages<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
     expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
     mount.notify(KernelNotification::Epoch).await?;
     server.take_log();
     expect_before("first byte, again", file.read(0).await?, Some(INITIAL_BYTE))?;
-    let requests = server.take_log();
-    let about = requests.iter().filter(|request| request.contains(" 9"));
-    expect_equal("requests", about.collect::<Vec<_>>(), Vec::new())
+    expect_no_requests(&server)
 }
 
 /// So a revocation that waits for a directory's lock can still expire the name.
 pub async fn inc_epoch_passes_a_name_invalidation_that_waits<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     mount.size("file").await?;
     let gate = server.hold_replies("create");
     let waits = async {

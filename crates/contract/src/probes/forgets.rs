@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gupfs_fuse::InitFlags;
 
-use super::{CACHED, FILE, SHORT_WAIT, one_file};
+use super::{CACHED, FILE, SHORT_WAIT, one_file, open_one_file};
 use crate::behaviour::{ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
@@ -46,9 +46,7 @@ pub async fn a_forget_counts_every_reply_that_named_the_inode<L: KernelUnderTest
 }
 
 pub async fn an_open_file_is_not_forgotten<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
     mount.evict("file").await?;
     tokio::time::sleep(SHORT_WAIT).await;
     expect_equal("lookups forgotten", server.lookups(FILE).1, 0)?;

@@ -1,16 +1,12 @@
 //! Probes of file locks of the server: how it learns of their release.
 
-use super::{CACHED, FILE, one_file};
+use super::{CACHED, FILE, open_one_file};
 use crate::behaviour::{ProbeFailure, ProbeResult, expect_equal};
-use crate::kernel_under_test::{
-    InitFlagChanges, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
-};
+use crate::kernel_under_test::{KernelUnderTest, ProbeFile, ProbeOpenMode};
 
 /// By an unlock request before RELEASE, or by a flag of RELEASE.
 pub async fn closing_a_file_releases_its_flock<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, _mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
     file.flock().await?;
     server.take_log();
     let gate = server.hold_replies("release");
@@ -31,9 +27,7 @@ pub async fn closing_a_file_releases_its_flock<L: KernelUnderTest>(kernel: &L) -
 pub async fn a_close_names_the_owner_whose_posix_locks_it_releases<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    let (server, _mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::ReadWrite).await?;
     server.take_log();
     file.lock().await?;
     let locked = server.take_log();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gupfs_fuse::{Errno, InitFlags};
 
-use super::{CACHED, DIRECT, FILE, SHORT, one_file};
+use super::{CACHED, DIRECT, FILE, SHORT, expect_no_requests, one_file, open_one_file};
 use crate::behaviour::{ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
@@ -12,9 +12,7 @@ use crate::kernel_under_test::{
 use crate::probe_server::INITIAL_BYTE;
 
 pub async fn an_invalidation_unmaps_pages<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::ReadWrite).await?;
     expect_before("mapped byte", file.load().await?, INITIAL_BYTE)?;
     server.change_content(FILE, b'b');
     expect_before("mapped byte, again", file.load().await?, INITIAL_BYTE)?;
@@ -29,9 +27,7 @@ pub async fn an_invalidation_unmaps_pages<L: KernelUnderTest>(kernel: &L) -> Pro
 pub async fn an_attribute_invalidation_leaves_mapped_pages<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::ReadWrite).await?;
     expect_before("mapped byte", file.load().await?, INITIAL_BYTE)?;
     server.change(FILE, 10_000, b'b');
     mount.notify(KernelNotification::attributes(FILE)).await?;
@@ -48,9 +44,7 @@ pub async fn a_mapped_load_asks_for_no_attributes<L: KernelUnderTest>(kernel: &L
     server.change(FILE, 10_000, b'b');
     server.take_log();
     expect_equal("mapped byte", file.load().await?, INITIAL_BYTE)?;
-    let requests = server.take_log();
-    let about = requests.iter().filter(|request| request.contains(" 9"));
-    expect_equal("requests", about.collect::<Vec<_>>(), Vec::new())
+    expect_no_requests(&server)
 }
 
 pub async fn mapped_pages_of_an_aborted_connection_outlive_their_lifetime<L: KernelUnderTest>(
@@ -69,9 +63,7 @@ pub async fn mapped_pages_of_an_aborted_connection_outlive_their_lifetime<L: Ker
 pub async fn a_store_after_an_invalidation_reads_the_page_again<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::ReadWrite).await?;
     expect_before("mapped byte", file.load().await?, INITIAL_BYTE)?;
     file.store(b'x').await?;
     mount.notify(KernelNotification::pages(FILE)).await?;
@@ -85,9 +77,7 @@ pub async fn a_store_after_an_invalidation_reads_the_page_again<L: KernelUnderTe
 pub async fn a_file_open_for_direct_io_can_be_mapped_shared<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(DIRECT);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    let (_, _mount, file) = open_one_file(kernel, DIRECT, ProbeOpenMode::ReadWrite).await?;
     expect_equal("the mapping", file.store(b'x').await, Ok(()))
 }
 
@@ -105,9 +95,7 @@ pub async fn without_direct_io_allow_mmap_it_cannot_be_mapped<L: KernelUnderTest
 pub async fn a_direct_read_writes_dirty_mapped_pages_first<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(DIRECT);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    let (_, _mount, file) = open_one_file(kernel, DIRECT, ProbeOpenMode::ReadWrite).await?;
     file.store(b'x').await?;
     expect_equal("first byte", file.read(0).await?, Some(b'x'))
 }
@@ -115,9 +103,7 @@ pub async fn a_direct_read_writes_dirty_mapped_pages_first<L: KernelUnderTest>(
 pub async fn a_direct_write_drops_the_mapped_pages_it_covers<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(DIRECT);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    let (_, _mount, file) = open_one_file(kernel, DIRECT, ProbeOpenMode::ReadWrite).await?;
     expect_before("mapped byte", file.load().await?, INITIAL_BYTE)?;
     file.write(0, b"xxxx").await?;
     expect_equal("mapped byte after the write", file.load().await?, b'x')

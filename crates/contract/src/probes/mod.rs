@@ -23,7 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::behaviour::{KernelBehaviour, ProbeFailure, ProbeReport, ProbeResult, expect_equal};
-use crate::kernel_under_test::{KernelNotification, KernelUnderTest, ProbeMount};
+use crate::kernel_under_test::{
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount, ProbeOpenMode,
+};
 use crate::probe_server::ProbeServer;
 use crate::request_gate::RequestGate;
 use gupfs_fuse::OpenReplyFlags;
@@ -53,6 +55,34 @@ fn one_file(flags: OpenReplyFlags) -> Arc<ProbeServer> {
     Arc::new(ProbeServer::default().file(FILE, "file", flags))
 }
 
+/// One file, mounted with the usual flags.
+async fn mount_one_file<L: KernelUnderTest>(
+    kernel: &L,
+    flags: OpenReplyFlags,
+) -> Result<(Arc<ProbeServer>, L::Mount), ProbeFailure> {
+    let server = one_file(flags);
+    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    Ok((server, mount))
+}
+
+/// One file, mounted with the usual flags, and open.
+async fn open_one_file<L: KernelUnderTest>(
+    kernel: &L,
+    flags: OpenReplyFlags,
+    how: ProbeOpenMode,
+) -> Result<(Arc<ProbeServer>, L::Mount, <L::Mount as ProbeMount>::File), ProbeFailure> {
+    let (server, mount) = mount_one_file(kernel, flags).await?;
+    let file = mount.open("file", how).await?;
+    Ok((server, mount, file))
+}
+
+/// No request about the file since the log was taken.
+fn expect_no_requests(server: &ProbeServer) -> ProbeResult {
+    let (log, node) = (server.take_log(), format!(" {FILE}"));
+    let about = log.iter().filter(|request| request.contains(&node));
+    expect_equal("requests", about.collect::<Vec<_>>(), Vec::new())
+}
+
 /// Runs a program's operation and concurrent events; the first failure ends both.
 async fn run_both<T, E: Into<ProbeFailure>>(
     program: impl Future<Output = Result<T, E>>,
@@ -60,6 +90,22 @@ async fn run_both<T, E: Into<ProbeFailure>>(
 ) -> Result<T, ProbeFailure> {
     let program = async { program.await.map_err(E::into) };
     Ok(tokio::try_join!(program, concurrent_events)?.0)
+}
+
+/// `program` sends the request that `gate` holds back; the notification, sent meanwhile, must return before the request is released.
+async fn notification_passes<T, E: Into<ProbeFailure>>(
+    mount: &impl ProbeMount,
+    notification: KernelNotification,
+    gate: &RequestGate,
+    program: impl Future<Output = Result<T, E>>,
+) -> Result<T, ProbeFailure> {
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        mount.notify(notification).await?;
+        gate.release_replies(ALL_REQUESTS);
+        Ok(())
+    };
+    run_both(program, concurrent_events).await
 }
 
 /// `program` sends the request that `gate` holds back; the notification, sent meanwhile, must return only after the request is

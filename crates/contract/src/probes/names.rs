@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gupfs_fuse::{Errno, InitFlags, NotifyError};
 
-use super::{CACHED, FILE, SHORT, notification_waits, one_file, run_both};
+use super::{CACHED, FILE, SHORT, mount_one_file, notification_waits, one_file, run_both};
 use crate::behaviour::{ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount};
 use crate::probe_server::INITIAL_SIZE;
@@ -13,8 +13,7 @@ use crate::probe_server::INITIAL_SIZE;
 pub async fn an_invalidation_during_a_lookup_is_lost<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     let gate = server.hold_replies("lookup");
     let concurrent_events = async {
         gate.wait_until_waiting(1).await?;
@@ -34,8 +33,7 @@ pub async fn an_invalidation_during_a_lookup_is_lost<L: KernelUnderTest>(
 }
 
 pub async fn an_invalidated_name_is_looked_up_again<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     mount.size("file").await?;
     server.take_log();
     mount.size("file").await?;
@@ -55,8 +53,7 @@ pub async fn an_invalidated_name_is_looked_up_again<L: KernelUnderTest>(kernel: 
 
 /// So a client that creates such a name elsewhere requires an invalidation here.
 pub async fn a_negative_dentry_is_cached<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     let absent = |found: Result<u64, Errno>| expect_before("size", found, Err(Errno::ENOENT));
     absent(mount.size("none").await)?;
     server.take_log();
@@ -80,8 +77,7 @@ pub async fn a_negative_dentry_is_cached<L: KernelUnderTest>(kernel: &L) -> Prob
 pub async fn a_name_invalidation_waits_for_a_create_in_its_directory<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     mount.size("file").await?;
     let gate = server.hold_replies("create");
     notification_waits(
@@ -96,8 +92,7 @@ pub async fn a_name_invalidation_waits_for_a_create_in_its_directory<L: KernelUn
 pub async fn a_name_invalidation_waits_for_a_lookup_in_its_directory<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     mount.size("file").await?;
     let gate = server.hold_replies("lookup");
     let program = async {
@@ -127,8 +122,7 @@ pub async fn a_name_invalidation_waits_for_a_listing_of_its_directory<L: KernelU
 pub async fn an_invalidation_of_an_unknown_name_is_reported<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (_, mount) = mount_one_file(kernel, CACHED).await?;
     expect_equal(
         "an invalidation before the LOOKUP",
         mount.notify(KernelNotification::name("file")).await,
@@ -150,8 +144,7 @@ pub async fn an_invalidation_of_an_unknown_name_is_reported<L: KernelUnderTest>(
 pub async fn an_inode_invalidation_of_a_directory_keeps_its_names<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     mount.size("file").await?;
     mount.notify(KernelNotification::pages(1)).await?;
     server.take_log();

@@ -2,11 +2,9 @@
 
 use gupfs_fuse::OpenReplyFlags;
 
-use super::{CACHED, FILE, one_file};
+use super::{CACHED, FILE, open_one_file};
 use crate::behaviour::{ProbeResult, expect_before, expect_equal};
-use crate::kernel_under_test::{
-    InitFlagChanges, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
-};
+use crate::kernel_under_test::{KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode};
 use crate::probe_server::INITIAL_BYTE;
 
 const KEEP: OpenReplyFlags = OpenReplyFlags::KEEP_CACHE;
@@ -16,9 +14,7 @@ async fn byte_after_open<L: KernelUnderTest>(
     kernel: &L,
     flags: OpenReplyFlags,
 ) -> Result<Option<u8>, crate::ProbeFailure> {
-    let server = one_file(KEEP);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, mount, file) = open_one_file(kernel, KEEP, ProbeOpenMode::Read).await?;
     expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
     server.change_content(FILE, b'b');
     expect_before("first byte, again", file.read(0).await?, Some(INITIAL_BYTE))?;
@@ -45,9 +41,7 @@ pub async fn an_open_with_keep_cache_keeps_the_pages<L: KernelUnderTest>(
 pub async fn an_open_with_o_trunc_is_one_request_and_drops_pages_and_size<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(KEEP);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, mount, file) = open_one_file(kernel, KEEP, ProbeOpenMode::Read).await?;
     expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
     server.take_log();
     let _truncating = mount.open_truncating("file").await?;

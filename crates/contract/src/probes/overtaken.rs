@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gupfs_fuse::InitFlags;
 
-use super::{ALL_REQUESTS, CACHED, FILE, one_file, run_both};
+use super::{ALL_REQUESTS, CACHED, FILE, mount_one_file, one_file, run_both};
 use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount};
 use crate::probe_server::{INITIAL_SIZE, LONG_TTL, ProbeServer};
@@ -28,8 +28,7 @@ async fn overtake(
 pub async fn a_getattr_reply_that_an_invalidation_overtakes_is_not_cached<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
     mount.notify(KernelNotification::attributes(FILE)).await?;
     let gate = server.hold_replies("getattr");
@@ -69,8 +68,7 @@ pub async fn a_listing_that_an_invalidation_overtakes_refreshes_no_known_inode<
 pub async fn a_setattr_reply_that_an_invalidation_overtakes_is_not_cached<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
     let gate = server.hold_replies("setattr");
     let change = mount.set_mode("file", 0o600);
@@ -80,8 +78,7 @@ pub async fn a_setattr_reply_that_an_invalidation_overtakes_is_not_cached<L: Ker
 
 /// Unless an invalidation overtakes it: so the lifetime of a SETATTR reply counts.
 pub async fn a_setattr_reply_is_cached<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
     mount.notify(KernelNotification::attributes(FILE)).await?;
     mount.set_mode("file", 0o600).await?;
@@ -96,8 +93,7 @@ pub async fn a_setattr_reply_is_cached<L: KernelUnderTest>(kernel: &L) -> ProbeR
 pub async fn an_invalidation_of_an_unknown_inode_is_reported<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (_, mount) = mount_one_file(kernel, CACHED).await?;
     expect_equal(
         "an invalidation before the LOOKUP",
         mount.notify(KernelNotification::attributes(FILE)).await,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use gupfs_fuse::InitFlags;
 
 use super::{
-    ALL_REQUESTS, CACHED, DIRECT, FILE, SHORT, SHORT_WAIT, notification_waits, one_file, run_both,
+    ALL_REQUESTS, CACHED, DIRECT, FILE, SHORT, SHORT_WAIT, notification_passes, notification_waits,
+    one_file, open_one_file, run_both,
 };
 use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
@@ -83,9 +84,7 @@ pub async fn with_explicit_inval_data_pages_outlive_an_aborted_connection<L: Ker
 pub async fn a_page_invalidation_waits_for_the_read_that_fills_the_page<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
     let gate = server.hold_replies("read");
     notification_waits(&mount, KernelNotification::pages(FILE), &gate, file.read(0)).await
 }
@@ -93,17 +92,11 @@ pub async fn a_page_invalidation_waits_for_the_read_that_fills_the_page<L: Kerne
 pub async fn an_attribute_invalidation_waits_for_no_read<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
     let gate = server.hold_replies("read");
-    let concurrent_events = async {
-        gate.wait_until_waiting(1).await?;
-        mount.notify(KernelNotification::attributes(FILE)).await?;
-        gate.release_replies(ALL_REQUESTS);
-        Ok(())
-    };
-    run_both(file.read(0), concurrent_events).await.map(drop)
+    let notification = KernelNotification::attributes(FILE);
+    notification_passes(&mount, notification, &gate, file.read(0)).await?;
+    Ok(())
 }
 
 pub async fn only_a_direct_read_carries_a_lock_owner<L: KernelUnderTest>(
@@ -129,9 +122,7 @@ pub async fn only_a_direct_read_carries_a_lock_owner<L: KernelUnderTest>(
 pub async fn splice_fills_the_page_cache_of_a_direct_file<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(DIRECT);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, _mount, file) = open_one_file(kernel, DIRECT, ProbeOpenMode::Read).await?;
     server.take_log();
     file.splice().await?;
     let log = server.take_log();
@@ -146,9 +137,7 @@ pub async fn splice_fills_the_page_cache_of_a_direct_file<L: KernelUnderTest>(
 pub async fn a_store_into_a_mapped_page_sends_no_request<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    let (server, _mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::ReadWrite).await?;
     file.store(b'x').await?;
     server.take_log();
     file.store(b'y').await?;
@@ -161,9 +150,7 @@ pub async fn a_store_into_a_mapped_page_sends_no_request<L: KernelUnderTest>(
 pub async fn a_page_invalidation_writes_dirty_pages_first<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::ReadWrite).await?;
     file.store(b'x').await?;
     let gate = server.hold_replies("write");
     let has_returned = Cell::new(false);
@@ -188,9 +175,7 @@ pub async fn a_page_invalidation_writes_dirty_pages_first<L: KernelUnderTest>(
 
 /// It needs no changed attributes to compare with.
 pub async fn an_invalidation_drops_pages<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
     expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
     server.change_content(FILE, b'b');
     expect_before("first byte, again", file.read(0).await?, Some(INITIAL_BYTE))?;
@@ -215,9 +200,7 @@ pub async fn new_content_under_the_same_size_and_mtime_is_not_noticed<L: KernelU
 pub async fn a_read_that_an_invalidation_overtakes_leaves_no_page<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
     let gate = server.hold_replies("read");
     let concurrent_events = async {
         gate.wait_until_waiting(1).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gupfs_fuse::OpenReplyFlags;
 
-use super::{CACHED, DIRECT, FILE, SHORT, one_file};
+use super::{CACHED, DIRECT, FILE, SHORT, expect_no_requests, one_file, open_one_file};
 use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
@@ -20,9 +20,7 @@ pub async fn splice_reads_again_after_an_invalidation<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
     for flags in [CACHED, DIRECT] {
-        let server = one_file(flags);
-        let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-        let file = mount.open("file", ProbeOpenMode::Read).await?;
+        let (server, mount, file) = open_one_file(kernel, flags, ProbeOpenMode::Read).await?;
         expect_before("spliced byte", spliced(&file).await?, INITIAL_BYTE)?;
         server.change_content(FILE, b'b');
         expect_before("spliced byte, again", spliced(&file).await?, INITIAL_BYTE)?;
@@ -36,9 +34,7 @@ pub async fn sendfile_reads_again_after_an_invalidation<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
     for flags in [CACHED, DIRECT] {
-        let server = one_file(flags);
-        let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-        let file = mount.open("file", ProbeOpenMode::Read).await?;
+        let (server, mount, file) = open_one_file(kernel, flags, ProbeOpenMode::Read).await?;
         expect_before("sent byte", file.send().await?, INITIAL_BYTE)?;
         server.change_content(FILE, b'b');
         expect_before("sent byte, again", file.send().await?, INITIAL_BYTE)?;
@@ -52,9 +48,7 @@ pub async fn sendfile_reads_again_after_an_invalidation<L: KernelUnderTest>(
 pub async fn a_pipe_keeps_bytes_that_were_spliced_before_an_invalidation<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
     let pipe = file.splice_into_pipe().await?;
     server.change_content(FILE, b'b');
     mount.notify(KernelNotification::pages(FILE)).await?;
@@ -74,9 +68,7 @@ async fn is_stale_after_change<L: KernelUnderTest>(
     server.change(FILE, 12_000, b'b');
     server.take_log();
     expect_equal("spliced byte", spliced(&file).await?, INITIAL_BYTE)?;
-    let requests = server.take_log();
-    let about = requests.iter().filter(|request| request.contains(" 9"));
-    expect_equal("requests", about.collect::<Vec<_>>(), Vec::new())
+    expect_no_requests(&server)
 }
 
 pub async fn splice_asks_for_no_attributes<L: KernelUnderTest>(kernel: &L) -> ProbeResult {

@@ -2,19 +2,16 @@
 
 use gupfs_fuse::OpenReplyFlags;
 
-use super::{CACHED, DIRECT, FILE, SHORT_WAIT, one_file, run_both};
+use super::{CACHED, DIRECT, FILE, SHORT_WAIT, mount_one_file, open_one_file, run_both};
 use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
-use crate::kernel_under_test::{
-    InitFlagChanges, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
-};
+use crate::kernel_under_test::{KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode};
 use crate::probe_server::{INITIAL_BYTE, INITIAL_SIZE, ProbeServer};
 
 const PARALLEL: OpenReplyFlags = DIRECT.union(OpenReplyFlags::PARALLEL_DIRECT_WRITES);
 
 /// Two writes from offset `at` on, of which `together` must be in flight at the same time.
 async fn two_writes<L: KernelUnderTest>(kernel: &L, at: u64, together: usize) -> ProbeResult {
-    let server = one_file(PARALLEL);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, PARALLEL).await?;
     let files = [
         mount.open("file", ProbeOpenMode::ReadWrite).await?,
         mount.open("file", ProbeOpenMode::ReadWrite).await?,
@@ -61,8 +58,7 @@ async fn open_cached_and_direct<T: ProbeMount>(
 pub async fn a_direct_write_drops_the_pages_it_covers<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     let (reader, writer) = open_cached_and_direct(&mount, &server).await?;
     expect_before("first byte", reader.read(0).await?, Some(INITIAL_BYTE))?;
     writer.write(0, b"xxxx").await?;
@@ -76,8 +72,7 @@ pub async fn a_direct_write_drops_the_pages_it_covers<L: KernelUnderTest>(
 pub async fn pages_filled_during_a_direct_write_are_dropped_after_it<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(CACHED);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
+    let (server, mount) = mount_one_file(kernel, CACHED).await?;
     let (reader, writer) = open_cached_and_direct(&mount, &server).await?;
     let gate = server.hold_replies("write");
     let concurrent_events = async {
@@ -102,9 +97,7 @@ pub async fn pages_filled_during_a_direct_write_are_dropped_after_it<L: KernelUn
 pub async fn a_cached_open_waits_for_no_later_direct_write<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let server = one_file(PARALLEL);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let writer = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    let (server, mount, writer) = open_one_file(kernel, PARALLEL, ProbeOpenMode::ReadWrite).await?;
     server.set_open_flags(FILE, OpenReplyFlags::KEEP_CACHE);
     let gate = server.hold_replies("write");
     let later = async {
@@ -130,9 +123,7 @@ pub async fn a_cached_open_waits_for_no_later_direct_write<L: KernelUnderTest>(
 
 /// The offset is the size that the kernel has cached, so the server must not use it.
 pub async fn the_offset_of_an_append_may_be_stale<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
-    let server = one_file(DIRECT);
-    let mount = kernel.mount(&server, InitFlagChanges::usual()).await?;
-    let file = mount.open("file", ProbeOpenMode::Append).await?;
+    let (server, _mount, file) = open_one_file(kernel, DIRECT, ProbeOpenMode::Append).await?;
     server.change(FILE, 20_000, b'b');
     server.take_log();
     file.append(b"x").await?;

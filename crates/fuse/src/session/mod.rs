@@ -187,8 +187,16 @@ impl FuseSession {
         self.workers.is_over()
     }
 
+    /// Whether the connection was aborted because a worker failed; the log has its error.
+    pub fn has_failed(&self) -> bool {
+        self.workers.has_failed()
+    }
+
     /// Whether this mount is the topmost at its path: an administrator may have unmounted it, or covered it with another mount.
-    fn is_in_tree(&self) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// The error of reading the mount table.
+    pub fn is_in_tree(&self) -> io::Result<bool> {
         Ok(mountinfo::mount_at(self.mountpoint())?
             .is_some_and(|mount| mount.device == self.mounted.device))
     }

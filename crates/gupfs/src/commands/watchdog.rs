@@ -7,7 +7,7 @@ use crate::exit::{CliResult, Exit, OrCliError};
 use crate::node::WATCHDOG_COMMAND;
 use clap::Parser;
 use gupfs_fuse::connection::{ConnectionControl, ConnectionId};
-use gupfs_fuse::watchdog::{WatchdogOptions, watch};
+use gupfs_fuse::watchdog::{WatchdogOptions, WatchdogOutcome, watch};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +32,7 @@ impl WatchdogCommand {
         is_watchdog.then(|| WatchdogCommand::parse_from(args))
     }
 
+    /// `NotRunning` if the watched process ended or froze, so that the watchdog aborted its mount.
     pub fn run(self) -> CliResult<Exit> {
         crate::logging::start(&crate::config::Log::default());
         // A session of its own: Ctrl-C and a closed terminal are meant for the watched process, whose end makes the watchdog exit.
@@ -44,8 +45,11 @@ impl WatchdogCommand {
             detach: Some(&self.detach),
             heartbeat_timeout: Some(Duration::from_secs(self.silence)),
         };
-        watch(std::io::stdin(), options)
+        let outcome = watch(std::io::stdin(), options)
             .or_cli_error(|| format!("cannot watch connection {}", self.connection))?;
-        Ok(Exit::Fine)
+        Ok(match outcome {
+            WatchdogOutcome::CleanEnd => Exit::Fine,
+            WatchdogOutcome::ServerDied | WatchdogOutcome::HeartbeatTimeout => Exit::NotRunning,
+        })
     }
 }

@@ -10,7 +10,7 @@ use crate::exit::{CliError, CliResult, Exit};
 use crate::metrics::Calls;
 use crate::node::{
     ActiveMount, ControlService, MountSettings, Parts, StopEvents, client_options, kernel_verdict,
-    probe_kernel,
+    print_stopping, probe_kernel,
 };
 use gupfs_client::{Client, ClientCallbacks, Route, renew_after_reconnect};
 use gupfs_mount::CallDeadlines;
@@ -38,8 +38,8 @@ pub struct Settings {
 /// Mounts, and serves until a stop event or an unmount.
 ///
 /// # Errors
-/// If the metadata server cannot be reached or refuses this client, the file system cannot be mounted, or the session cannot report
-/// everything to the servers at its end.
+/// If the metadata server cannot be reached or refuses this client, the file system cannot be mounted, the mount was aborted, or the
+/// session cannot report everything to the servers at its end.
 pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> CliResult<()> {
     let (mut stop_events, stop_sender) = StopEvents::listen()?;
     let config = &settings.config;
@@ -96,17 +96,18 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         show_time(platform.clock.boot().since(began))
     );
     print_event(settings.json, "ready", &ready);
-    let why = mounted.wait_for_unmount().await;
-    print_event(settings.json, "stopping", &why);
+    let mount_ended = mounted.wait_for_unmount().await;
+    print_stopping(settings.json, &mount_ended);
     mounted.finish().await;
     if let Some(metrics) = metrics {
         metrics.stop();
     }
     renewal.stop();
-    let ended = end_session(&settings, &parts, client, platform).await;
+    let session_ended = end_session(&settings, &parts, client, platform).await;
     drop(control);
     let _ = std::fs::remove_dir(&run);
-    ended?;
+    mount_ended?;
+    session_ended?;
     print_event(settings.json, "stopped", "stopped; all data is kept");
     Ok(())
 }

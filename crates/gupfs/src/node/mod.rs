@@ -157,16 +157,16 @@ impl Node {
     /// Serves until a signal, `gupfs stop`, or an unmount by another program; then stops all roles in order.
     ///
     /// # Errors
-    /// If a role did not stop cleanly, or the stores failed.
+    /// If the mount was aborted, a role did not stop cleanly, or the stores failed.
     pub async fn serve_until_stopped(mut self) -> CliResult<()> {
         let (mds, oss) = (self.roles.mds.clone(), self.roles.oss.clone());
-        let why = tokio::select! {
-            why = self.mounted.wait_for_unmount() => why,
+        let ended = tokio::select! {
+            ended = self.mounted.wait_for_unmount() => ended,
             error = wait_for_store_failure(Some(&mds), Some(&oss), &self.platform.clock) => {
                 return Err(self.end_after_failure(error).await);
             }
         };
-        print_event(self.json, "stopping", &why);
+        print_stopping(self.json, &ended);
         self.mounted.finish().await;
         if let Some(metrics) = &self.metrics {
             metrics.stop();
@@ -186,6 +186,7 @@ impl Node {
             ))
             .todo("the next start recovers it; `gupfs check` looks for damage"));
         }
+        ended?;
         print_event(self.json, "stopped", "stopped; all data is kept");
         Ok(())
     }
@@ -236,6 +237,15 @@ fn parts(
     parts.calls = calls;
     parts.oss_connections.extend(roles.oss_connections.clone());
     parts
+}
+
+/// Prints the event `stopping` with what `ActiveMount::wait_for_unmount` returned; an error is printed in full at the end of the process.
+pub fn print_stopping(json: bool, ended: &CliResult<String>) {
+    let why = match ended {
+        Ok(why) => why,
+        Err(_) => "the mount was aborted; stopping",
+    };
+    print_event(json, "stopping", why);
 }
 
 /// Prints the event `loss` if this start continues with an older copy of the metadata.

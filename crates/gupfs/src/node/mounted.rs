@@ -42,7 +42,7 @@ pub struct MountSettings<'a> {
 pub struct ActiveMount {
     pub(super) platform: Platform,
     pub(super) mount: Arc<Mount>,
-    /// None if the kernel offers no way to abort a connection, and after `finish`.
+    /// None if the kernel offers no way to abort a connection, and after the end of the mount.
     watchdog: Option<WatchdogProcess>,
     pub(super) stop_events: StopEvents,
     pub(super) json: bool,
@@ -151,8 +151,14 @@ impl ActiveMount {
                 }
             }
         }
-        if let Some(watchdog) = self.watchdog.take() {
-            watchdog.finish(&self.platform.clock).await;
+        self.finish_watchdog().await;
+    }
+
+    /// Ends the watchdog after the end of the connection; returns whether the watchdog had aborted it.
+    pub(super) async fn finish_watchdog(&mut self) -> bool {
+        match self.watchdog.take() {
+            Some(watchdog) => watchdog.finish(&self.platform.clock).await,
+            None => false,
         }
     }
 

@@ -47,7 +47,8 @@ impl StopEvents {
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    hang_up: Signal,
+    /// None if this process was started with SIGHUP ignored, by nohup(1): then the end of its terminal does not stop it.
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
@@ -56,15 +57,32 @@ impl Signals {
         Ok(Signals {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
-            hang_up: listen(SignalKind::hangup())?,
+            hang_up: match is_ignored(SignalKind::hangup()) {
+                true => None,
+                false => Some(listen(SignalKind::hangup())?),
+            },
         })
     }
 
     pub async fn next(&mut self) -> &'static str {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
-            _ = self.hang_up.recv() => "SIGHUP",
+            _ = hang_up => "SIGHUP",
         }
     }
+}
+
+/// Whether the process that started this one had set it to ignore a signal. Before this process listens for it.
+fn is_ignored(signal: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal.as_raw_value() - 1)) != 0)
 }

@@ -1,8 +1,11 @@
-//! Unmounting after a signal, after `gupfs stop`, or by another program. A mount in use is unmounted only by force or by a second signal.
+//! The end of a mount: unmounted after a signal, after `gupfs stop`, or by another program; or aborted. A mount in use is unmounted only
+//! by force or by a second signal.
 
 use super::ActiveMount;
 use super::stop_events::StopRequest;
+use super::watchdog::HEARTBEAT_TIMEOUT;
 use crate::events::print_event;
+use crate::exit::{CliError, CliResult};
 use crate::mountpoint::mount_users;
 use gupfs_mount::Mount;
 use gupfs_platform::Platform;
@@ -28,19 +31,22 @@ const ATTEMPTS: u32 = 4;
 
 impl ActiveMount {
     /// Serves until the file system is unmounted; returns the reason.
-    pub async fn wait_for_unmount(&mut self) -> String {
+    ///
+    /// # Errors
+    /// If the kernel's connection was aborted: calls of programs failed, and nobody had asked for the end of the mount.
+    pub async fn wait_for_unmount(&mut self) -> CliResult<String> {
         let ended = self.ended();
         tokio::pin!(ended);
         let mut signals = 0;
         let mut busy = false;
         loop {
             tokio::select! {
-                _ = &mut ended => return "unmounted by another program; stopping".into(),
+                _ = &mut ended => return self.end_without_request().await,
                 signal = self.stop_events.signals.next() => {
                     signals += 1;
                     let force = signals > 1;
                     if self.unmount_or_abort(force).await.is_ok() {
-                        return format!("{signal}: unmounted; stopping");
+                        return Ok(format!("{signal}: unmounted; stopping"));
                     }
                     busy = true;
                     let users = describe_users(self.mount.at());
@@ -53,16 +59,41 @@ impl ActiveMount {
                     // The command may have ended.
                     let _ = reply.send(outcome);
                     if done {
-                        return "gupfs stop: unmounted; stopping".into();
+                        return Ok("gupfs stop: unmounted; stopping".into());
                     }
                 }
                 () = self.platform.clock.sleep(RETRY_PAUSE), if busy => {
                     if self.unmount_or_abort(false).await.is_ok() {
-                        return "the mount is no longer in use: unmounted; stopping".into();
+                        return Ok("the mount is no longer in use: unmounted; stopping".into());
                     }
                 }
             }
         }
+    }
+
+    /// Finds out why the connection has ended: another program has unmounted the file system, or the connection was aborted.
+    async fn end_without_request(&mut self) -> CliResult<String> {
+        let aborted_by_watchdog = self.finish_watchdog().await;
+        let mount = self.mount.clone();
+        let is_in_tree = move || mount.session().is_in_tree();
+        let in_tree = self.platform.tasks.blocking(is_in_tree).await;
+        if matches!(in_tree, Ok(true)) {
+            self.detach_mount().await;
+        }
+        let why = match in_tree {
+            _ if self.mount.session().has_failed() => {
+                "a thread that serves it failed (the log has the error)".into()
+            }
+            _ if aborted_by_watchdog => format!(
+                "this process did not run for {} s, so the mount watchdog aborted it",
+                HEARTBEAT_TIMEOUT.as_secs()
+            ),
+            Ok(true) => "another program aborted its connection".into(),
+            Ok(false) | Err(_) => return Ok("unmounted by another program; stopping".into()),
+        };
+        let at = self.mount.at().display();
+        Err(CliError::new(format!("the mount '{at}' has ended: {why}"))
+            .todo("start it again: data that fsync acknowledged is kept, data written through mappings may be lost"))
     }
 
     /// Detaches the mount although programs use it. The process ends even if that fails.

@@ -1,6 +1,6 @@
 //! Starts the mount watchdog, sends it heartbeats, and tells it the clean end of the mount.
 
-use crate::exit::{CliResult, OrCliError};
+use crate::exit::{CliResult, Exit, OrCliError};
 use gupfs_fuse::connection::ConnectionControl;
 use gupfs_fuse::watchdog::{CLEAN_END, HEARTBEAT};
 use gupfs_platform::{Clock, Task, Tasks};
@@ -18,7 +18,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// After so long without a heartbeat the process counts as frozen. It is longer than the kernel's attribute lifetimes, so that no
 /// program is aborted that could still work from the kernel's caches, and longer than a host under load pauses a process.
-const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(25);
+pub(super) const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(25);
 const _: () = assert!(HEARTBEAT_TIMEOUT.as_secs() > 10 * HEARTBEAT_INTERVAL.as_secs());
 
 /// How often, and with which pause, the end of the watchdog is checked: 5 s in all; it usually takes a millisecond.
@@ -74,19 +74,22 @@ impl WatchdogProcess {
         })
     }
 
-    /// Tells the watchdog that the mount has ended, and waits for its end; kills it after a timeout.
-    pub async fn finish(mut self, clock: &Clock) {
+    /// Tells the watchdog that the mount has ended, and waits for its end; kills it after a timeout. Returns whether it had aborted the
+    /// mount, since this process had sent no heartbeat for `HEARTBEAT_TIMEOUT`.
+    pub async fn finish(mut self, clock: &Clock) -> bool {
         self.heartbeats.stop();
         send(&self.pipe, CLEAN_END);
         for _ in 0..END_CHECKS {
             match self.child.try_wait() {
                 Ok(None) => clock.sleep(END_CHECK_PAUSE).await,
-                Ok(Some(_)) | Err(_) => return,
+                Ok(Some(status)) => return status.code() == Some(Exit::NotRunning as i32),
+                Err(_) => return false,
             }
         }
         tracing::warn!("the mount watchdog did not end; killing it");
         let _ = self.child.kill();
         let _ = self.child.wait();
+        false
     }
 }
 

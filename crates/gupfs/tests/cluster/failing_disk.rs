@@ -1,11 +1,13 @@
-//! A disk that fails: ext4 on a loop device on a sparse file in a tmpfs.
+//! A disk that fails: XFS on a loop device on a sparse file in a tmpfs.
 //!
 //! When the tmpfs is full, a block that was never written cannot be written: the kernel's write-back of it fails, and its
-//! page stays in memory as if it were clean. Blocks that were written before can be written again. The file system's own
-//! blocks are all written at the beginning, so it lives on and only data is lost.
+//! page stays in memory as if it were clean. Blocks that were written before can be written again.
+//!
+//! Only data is lost. XFS's log is written at the beginning, so that every change of metadata can be logged; XFS keeps a metadata block
+//! whose write failed in memory and writes it again until that succeeds. ext4 would abort its journal and become read-only as soon as the
+//! write of a new block of a directory or of a file's extents fails, and how many a test needs depends on the load of the host.
 
 use crate::images::run;
-use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -16,7 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-const BLOCK: u64 = 4096;
+/// The log of XFS, in MiB. It has to hold all changes of metadata while the disk fails: it is freed only after they are written.
+const LOG_MIB: u64 = 128;
 
 /// A server creates segments of its log in advance within this time.
 const QUIET: Duration = Duration::from_millis(300);
@@ -29,91 +32,50 @@ pub struct FragileDisk {
 }
 
 impl FragileDisk {
-    /// Capacity in MiB before the disk fails; the file system itself uses some of it.
+    /// Capacity in MiB before the disk fails; the directories and inodes of the file system itself use some of it.
     pub fn make(mib: u64) -> FragileDisk {
         let dir = tempfile::Builder::new().prefix("gupfs-fragile-").tempdir();
         let dir = dir.expect("a temporary directory");
         let (at, below) = (dir.path().join("at"), dir.path().join("below"));
         fs::create_dir(&at).unwrap();
         fs::create_dir(&below).unwrap();
-        must(
-            "mount",
-            &[
-                "-t",
-                "tmpfs",
-                "-o",
-                &format!("size={mib}M"),
-                "none",
-                text(&below),
-            ],
-        );
+        let size = format!("size={}M", mib + LOG_MIB);
+        must("mount", &["-t", "tmpfs", "-o", &size, "none", text(&below)]);
         let disk = FragileDisk { at, below, dir };
         let image = disk.image();
         File::create(&image).unwrap().set_len(3 << 30).unwrap();
-        let features = "^uninit_bg,^metadata_csum,^flex_bg";
-        let extended = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
-        must(
-            "mkfs.ext4",
-            &[
-                "-q",
-                "-F",
-                "-b",
-                "4096",
-                "-N",
-                "16384",
-                "-J",
-                "size=16",
-                "-O",
-                features,
-                "-E",
-                extended,
-                text(&image),
-            ],
-        );
-        disk.write_own_blocks();
+        let log = format!("size={LOG_MIB}m");
+        must("mkfs.xfs", &["-q", "-K", "-l", &log, text(&image)]);
+        disk.write_log();
         disk.mount();
         disk
     }
 
-    /// Writes all blocks of the file system itself again, so that they are allocated.
-    fn write_own_blocks(&self) {
+    /// Writes all blocks of the log again, so that they are allocated.
+    fn write_log(&self) {
         let image = self.image();
-        let mut blocks = BTreeSet::new();
-        let layout = output("dumpe2fs", &[text(&image)]);
-        for line in layout.lines().map(str::trim) {
-            for part in line.split(", ") {
-                let Some((what, test_store)) = part.split_once(" at ") else {
-                    continue;
-                };
-                let test_store = test_store.split([' ', ',']).next().unwrap_or_default();
-                match (what, test_store.split_once('-')) {
-                    ("Inode table", Some((first, last))) => {
-                        blocks.extend(number(first)..=number(last))
-                    }
-                    (
-                        "Block bitmap" | "Inode bitmap" | "Primary superblock"
-                        | "Backup superblock",
-                        None,
-                    ) => {
-                        blocks.insert(number(test_store));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        let journal = output("debugfs", &["-R", "blocks <8>", text(&image)]);
-        blocks.extend(journal.split_whitespace().map(number));
-        assert!(blocks.len() > 1000, "what dumpe2fs says is not understood");
+        let fields = ["logstart", "logblocks", "agblocks", "agblklog", "blocksize"];
+        let print = format!("print {}", fields.join(" "));
+        let printed = output("xfs_db", &["-r", "-c", "sb 0", "-c", &print, text(&image)]);
+        let [start, blocks, group_blocks, group_bits, block_size] = fields.map(|field| {
+            let line = printed.lines().find_map(|line| line.strip_prefix(field));
+            let value = line.and_then(|line| line.strip_prefix(" = "));
+            number(value.unwrap_or_else(|| panic!("xfs_db prints no {field}: {printed}")))
+        });
+        // A block's number is that of its allocation group, then that within the group.
+        let (group, within) = (start >> group_bits, start & ((1 << group_bits) - 1));
+        let at = (group * group_blocks + within) * block_size;
+        let mut log = vec![0; (blocks * block_size) as usize];
+        assert_eq!(log.len() as u64, LOG_MIB << 20, "{printed}");
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(&image)
             .unwrap();
-        for block in blocks {
-            let mut bytes = [0; BLOCK as usize];
-            file.read_exact_at(&mut bytes, block * BLOCK).unwrap();
-            file.write_all_at(&bytes, block * BLOCK).unwrap();
-        }
+        file.read_exact_at(&mut log, at).unwrap();
+        file.write_all_at(&log, at).unwrap();
+        let allocated = fs::metadata(&image).unwrap().blocks() * 512;
+        assert!(allocated >= LOG_MIB << 20, "the log is not allocated");
     }
 
     fn image(&self) -> PathBuf {
@@ -121,7 +83,7 @@ impl FragileDisk {
     }
 
     pub fn mount(&self) {
-        let how = "loop,nodiscard,errors=continue";
+        let how = "loop,nodiscard";
         must("mount", &["-o", how, text(&self.image()), text(&self.at)]);
     }
 
@@ -147,6 +109,9 @@ impl FragileDisk {
             std::thread::sleep(QUIET);
             must("sync", &["-f", text(&self.at)]);
         }
+        // XFS frees the blocks of removed files in the background; freezing waits for that.
+        must("fsfreeze", &["--freeze", text(&self.at)]);
+        must("fsfreeze", &["--unfreeze", text(&self.at)]);
         must("fstrim", &[text(&self.at)]);
     }
 
@@ -162,11 +127,18 @@ impl FragileDisk {
 
     pub fn heal(&self) {
         fs::remove_file(self.below.join("filler")).unwrap();
+        // Otherwise a test would see another failure than the one that it checks.
+        let probe = self.at.join("healed");
+        let written = fs::write(&probe, b"healed").and_then(|()| File::open(&probe)?.sync_all());
+        written.expect("the disk lost more than data: its file system has failed");
+        fs::remove_file(probe).unwrap();
     }
 }
 
 impl Drop for FragileDisk {
     fn drop(&mut self) {
+        // If the disk still fails: so that XFS can write its metadata and ends.
+        let _ = fs::remove_file(self.below.join("filler"));
         let _ = run("umount", &["-l", text(&self.at)]);
         let _ = run("umount", &["-l", text(&self.below)]);
         let _ = &self.dir;

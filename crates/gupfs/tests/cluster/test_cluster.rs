@@ -115,6 +115,7 @@ fn spawn(before: &[String], args: &[&str]) -> Result<(Child, String), String> {
         printed
     });
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut before = String::new();
     for line in lines.by_ref() {
         let line = line.unwrap();
         if line.contains("ready in") {
@@ -122,9 +123,10 @@ fn spawn(before: &[String], args: &[&str]) -> Result<(Child, String), String> {
             std::thread::spawn(move || lines.for_each(drop));
             return Ok((child, line));
         }
+        before += &format!("{line}\n");
     }
     let status = child.wait().unwrap();
-    Err(format!("{status}\n{}", printed.join().unwrap()))
+    Err(format!("{status}\n{before}{}", printed.join().unwrap()))
 }
 
 /// The hosts of daemons that do not run on this one. The daemons have the names "mds", "oss0", "mnt0" and so on.

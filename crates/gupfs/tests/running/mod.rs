@@ -7,6 +7,7 @@ use gupfs_skips::{Need, skip};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long any step may take; a debug build on a host under load is slow. The longest, the end of the session of a dead mount, takes 23 s.
@@ -97,6 +98,7 @@ pub struct UpProcess {
     pub store: PathBuf,
     pub ready: String,
     lines: BufReader<ChildStdout>,
+    errors: Option<JoinHandle<String>>,
 }
 
 impl UpProcess {
@@ -136,17 +138,14 @@ impl UpProcess {
             printed
         });
         let mut lines = BufReader::new(child.stdout.take().unwrap());
-        // A start that accepts a loss prints the losses first.
-        let mut ready = String::new();
-        while !ready.contains("ready") {
-            ready.clear();
-            if lines.read_line(&mut ready).unwrap() == 0 {
-                break;
-            }
+        // A start that accepts a loss prints the losses first; one that ends early says why.
+        let (mut ready, mut before) = (String::new(), String::new());
+        while lines.read_line(&mut ready).unwrap() > 0 && !ready.contains("ready in") {
+            before += &std::mem::take(&mut ready);
         }
         if ready.is_empty() {
             let status = child.wait().unwrap();
-            return Err(format!("{status}\n{}", printed.join().unwrap()));
+            return Err(format!("{status}\n{before}{}", printed.join().unwrap()));
         }
         Ok(UpProcess {
             child,
@@ -154,6 +153,7 @@ impl UpProcess {
             store: store.canonicalize().unwrap(),
             ready,
             lines,
+            errors: Some(printed),
         })
     }
 
@@ -188,6 +188,11 @@ impl UpProcess {
             );
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Its standard error, once it has ended.
+    pub fn errors(&mut self) -> String {
+        self.errors.take().unwrap().join().unwrap()
     }
 
     /// Ctrl-C; the exit code.
