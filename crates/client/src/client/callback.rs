@@ -36,7 +36,6 @@ impl Client {
             } => self
                 .lock_table
                 .apply_grant(session, instance, acquire, grant_seq),
-            // This client accepts no leases, so it has none.
             CallbackRequest::RevokeLeases { revocation, .. } => {
                 // Of whichever session: what is dropped needlessly is read again.
                 self.mds.revoke_leases(&revocation);

@@ -117,6 +117,52 @@ fn a_change_goes_on_when_the_silent_session_is_ended_and_its_term_is_over() {
     });
 }
 
+/// Otherwise a client could keep everybody from changing whatever it may read.
+#[test]
+fn a_session_that_renews_and_does_not_answer_is_ended_and_the_change_waits_for_its_term() {
+    simulate(async {
+        let fixture = Simulated::new(7);
+        let instance = start(&fixture).await;
+        let mut all = Silent::new(&instance.mds).await;
+        let changing = all.changer.begin(chmod(all.file, 0o600));
+        let begun = Instant::now();
+        while all.silent.client.read(MetaOp::Renew).await.is_ok() {
+            all.heard = Instant::now();
+            assert!(begun.elapsed() < Duration::from_secs(25), "it is not ended");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        assert!(begun.elapsed() >= Duration::from_secs(20));
+        let changed = all.wait_for_change(changing).await;
+        assert!(changed.outcome.is_ok(), "{changed:?}");
+        all.assert_term_is_just_over();
+        assert!(!instance.mds.has_session(all.silent.id()));
+    });
+}
+
+/// The time without a connection does not count: its term does.
+#[test]
+fn a_session_that_answers_over_its_next_connection_is_not_ended() {
+    simulate(async {
+        let fixture = Simulated::new(8);
+        let instance = start(&fixture).await;
+        let all = Silent::new(&instance.mds).await;
+        let changing = all.changer.begin(chmod(all.file, 0o600));
+        all.silent.connection.wait_for_revocations(1).await;
+        seconds(10).await;
+        instance.mds.detach(all.silent.id());
+        seconds(11).await;
+        all.silent.client.read(MetaOp::Renew).await.unwrap();
+        let next = all.silent.reconnect();
+        next.hold_answers();
+        seconds(8).await;
+        next.answer();
+        let changed = tokio::time::timeout(Duration::from_secs(1), changing);
+        assert!(changed.await.unwrap().unwrap().outcome.is_ok());
+        seconds(3).await;
+        assert!(instance.mds.has_session(all.silent.id()));
+    });
+}
+
 #[test]
 fn a_change_waits_for_no_session_that_its_client_has_closed() {
     simulate(async {
