@@ -3,6 +3,7 @@
 mod ended_operations;
 mod grants;
 mod own_changes;
+mod random;
 mod restarts;
 mod revocations;
 mod server_changes;
