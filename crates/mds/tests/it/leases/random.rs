@@ -28,7 +28,7 @@ async fn work(session: Arc<RememberingSession>, files: Arc<Files>, dice: FakeRan
         };
         let (session, files) = (session.clone(), files.clone());
         under_way.spawn(async move { session.send(op, &files).await });
-        if dice.u64() % 4 == 0 {
+        if dice.one_in(4) {
             tokio::time::sleep(Duration::from_millis(dice.u64() % 40)).await;
         }
         if under_way.len() > 3 {

@@ -228,3 +228,19 @@ fn a_revocation_without_an_answer_is_sent_again_over_the_next_connection() {
         assert!(changed.await.unwrap().unwrap().outcome.is_ok());
     });
 }
+
+/// A reply from before may still arrive, so the server counts the former leases until they are revoked.
+#[test]
+fn a_session_that_accepts_leases_again_is_asked_for_those_that_it_had_before() {
+    simulate(async {
+        let fixture = Simulated::new(9);
+        let instance = start(&fixture).await;
+        let all = Silent::new(&instance.mds).await;
+        let next = all.silent.reconnect();
+        all.silent.send(MetaOp::AcceptLeases).await.outcome.unwrap();
+        let changed = all.changer.send(chmod(all.file, 0o600)).await;
+        assert!(changed.outcome.is_ok(), "{changed:?}");
+        let asked = next.revoked_keys();
+        assert_eq!(asked, [LeaseKey::Attributes(all.file)].into());
+    });
+}

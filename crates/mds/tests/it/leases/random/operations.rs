@@ -115,7 +115,7 @@ impl Files {
                     mtime: Some(Timestamp::new(4_000_000_000, 0)),
                     ..AttrReport::default()
                 },
-                keep_lease: dice.u64() % 2 == 0,
+                keep_lease: dice.one_in(2),
             },
             _ => MetaOp::SetAttr {
                 ino,
