@@ -63,7 +63,9 @@ impl AccessCheck {
         let needs_none = match &op {
             MetaOp::WithOpenCapability { .. }
             | MetaOp::OpenSession { .. }
-            | MetaOp::CloseSession => true,
+            | MetaOp::CloseSession
+            // `serve` checks before whether the connection can carry the revocation of leases.
+            | MetaOp::AcceptLeases => true,
             // Each replayed change carries its own open capabilities.
             MetaOp::Replay { records, .. } => !records.is_empty(),
             _ => false,

@@ -95,6 +95,11 @@ impl CallbackTable {
         self.changed.notify_waiters();
     }
 
+    /// Whether the session has a connection.
+    pub fn is_connected(&self, session: SessionId) -> bool {
+        self.number(session).is_some()
+    }
+
     /// Whether the cleanup of any ended session is not complete yet.
     pub fn is_cleanup_pending(&self) -> bool {
         !self.channels.lock().ending.is_empty()

@@ -84,6 +84,19 @@ pub const STOP_WAIT: Duration = Duration::from_secs(10);
 pub const STOP_REVOKE_TIMEOUT: Duration = Duration::from_secs(2);
 const _: () = assert!(STOP_REVOKE_TIMEOUT.as_secs() < STOP_WAIT.as_secs());
 
+/// How long a connected session may take to answer a revocation of leases before the server ends it. A client answers from its memory, so
+/// one that is alive answers long before its term would be over.
+pub const REVOKE_ANSWER_MAX: Duration = gupfs_proto::limits::CLIENT_TERM;
+pub const REVOKE_ANSWER_STEP: Duration = Duration::from_secs(1);
+// A change that waits for it succeeds.
+const _: () = assert!(
+    REVOKE_ANSWER_MAX.as_secs()
+        + EXPIRY_CHECK_EVERY.as_secs()
+        + gupfs_proto::limits::SERVER_TERM.as_secs()
+        + REVOKE_ANSWER_STEP.as_secs()
+        < DEADLINE.as_secs()
+);
+
 /// Random bytes read from the kernel at a time: one call for 512 operations instead of one for each.
 pub const ENTROPY_BYTES: usize = 4 << 10;
 

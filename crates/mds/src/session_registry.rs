@@ -145,6 +145,17 @@ impl SessionRegistry {
         sessions
     }
 
+    /// Unregisters the sessions that renew and do not answer a revocation of leases, and returns them.
+    pub fn unregister_overdue(&self) -> Vec<SessionId> {
+        let mut shard = self.shard.lock();
+        let mut sessions: Vec<SessionId> = shard.leases.take_overdue().into_iter().collect();
+        sessions.retain(|session| shard.sessions.contains_key(session));
+        for session in &sessions {
+            self.unregister(&mut shard, *session);
+        }
+        sessions
+    }
+
     /// Allows to announce the session's end to OSTs: its client has closed it, or no later owner can count it as alive.
     pub fn may_announce_end(&self, session: SessionId) {
         if let Some(issuer) = &self.issuer {

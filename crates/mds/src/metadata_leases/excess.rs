@@ -30,6 +30,7 @@ impl LeaseService {
                 let service = self.clone();
                 tasks.spawn("lease excess", async move {
                     service.revoke_from(session, &revocation).await;
+                    service.shard.lock().leases.excess_answered(session);
                 });
             }
             self.excess.some.notified().await;

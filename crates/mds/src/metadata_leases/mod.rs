@@ -4,10 +4,12 @@
 //! Never  decides what a change breaks or what a reply grants: `shard_driver` does, under the shard's lock, where the table of leases is.
 //! Enter  at `LeaseService::accept`, `LeaseService::revoke`.
 //!
-//! A revocation waits until each session has answered, or until its term is over. A client answers from its memory, whatever its own
+//! A revocation waits until each session has answered, or until its term is over; a session that renews its term and does not answer is
+//! ended (`overdue`). A client answers from its memory, whatever its own
 //! requests wait for: so operations of two sessions that need each other's leases both end.
 
 mod excess;
+mod overdue;
 mod status;
 mod stop;
 
@@ -120,6 +122,14 @@ impl LeaseService {
 
     /// Returns when the session has answered, or its term is over.
     async fn revoke_from(&self, session: SessionId, revocation: &LeaseRevocation) {
+        tokio::select! {
+            biased;
+            () = self.call_until_answered(session, revocation) => {}
+            never = self.watch_answer(session) => match never {},
+        }
+    }
+
+    async fn call_until_answered(&self, session: SessionId, revocation: &LeaseRevocation) {
         let request = CallbackRequest::RevokeLeases {
             session,
             instance: self.owner_epoch,

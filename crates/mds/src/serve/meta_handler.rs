@@ -2,6 +2,8 @@
 
 use super::root_squash::squash_root;
 use super::session_owners::{SessionOwners, add_client_key};
+use crate::join;
+use crate::limits::OST_CALLS;
 use crate::mds::Mds;
 use gupfs_proto::FsError;
 use gupfs_proto::callback::CallbackRequest;
@@ -36,10 +38,13 @@ impl MetaHandler {
 
     /// Ends the sessions of hosts with revoked keys; their connections are closed already.
     pub async fn end_revoked_sessions(&self, is_revoked: &(dyn Fn(&ClientKeyId) -> bool + Sync)) {
-        for session in self.owners.take_revoked(is_revoked) {
+        let sessions = self.owners.take_revoked(is_revoked).into_iter();
+        // At once: the cleanup of one may wait for the end of its term, and the others must be fenced before.
+        let ends = sessions.map(|session| {
             tracing::warn!(%session, "session ended: the key of its host is revoked");
-            self.mds.end_session(session).await;
-        }
+            self.mds.end_session(session)
+        });
+        join::all(ends.collect(), OST_CALLS).await;
     }
 }
 

@@ -1,4 +1,5 @@
-//! Expiry of sessions: each session renews now and then, and the server ends it when it has not renewed for its term.
+//! Expiry of sessions: each session renews now and then, and the server ends it when it has not renewed for its term, or when it owes
+//! the answer to a revocation of leases for too long.
 //!
 //! Only where sessions outlive the server (`MdsOptions::keep_sessions`). After a start all sessions count as renewed just now:
 //! the `grace` in which they reconnect lasts so long.
@@ -12,7 +13,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 impl SessionEnd {
-    /// Ends the sessions whose term is over, until the server fails. The cleanup of one session may wait for an OST that is down;
+    /// Ends the sessions whose term is over, and those that do not answer, until the server fails. The cleanup of one session may wait for an OST that is down;
     /// the others end in time all the same.
     pub async fn run_session_expiry(self: Arc<Self>) {
         let mut ended = VecDeque::new();
@@ -44,6 +45,8 @@ impl SessionEnd {
                 tracing::warn!(%session, "a session did not renew within its term; the server ends it");
                 ended.push_back(session);
             }
+            // The lease service has logged why.
+            ended.extend(self.registry.unregister_overdue());
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct MetadataLeases {
     sessions: BTreeSet<SessionId>,
     /// Ended sessions with leases, and when the term of each is over.
     ended: BTreeMap<SessionId, BootTime>,
+    /// Sessions that have owed an answer for too long. Some may have ended since.
+    overdue: BTreeSet<SessionId>,
     /// The server stops: it grants nothing any more.
     is_stopping: bool,
 }
@@ -62,6 +64,11 @@ impl MetadataLeases {
     /// Leases to revoke because there are too many; see `LeaseTable::excess`.
     pub fn excess(&mut self, session: SessionId) -> Option<(SessionId, LeaseRevocation)> {
         self.table.excess(session)
+    }
+
+    /// The session has answered what `excess` returned, or has ended.
+    pub fn excess_answered(&mut self, session: SessionId) {
+        self.table.excess_answered(session);
     }
 
     /// The leases of other sessions that a change of these keys breaks.
@@ -115,6 +122,15 @@ impl MetadataLeases {
         for session in over {
             self.drop_session(session);
         }
+    }
+
+    /// The session has not answered a revocation in time: `SessionRegistry` unregisters it.
+    pub fn note_overdue(&mut self, session: SessionId) {
+        self.overdue.insert(session);
+    }
+
+    pub fn take_overdue(&mut self) -> BTreeSet<SessionId> {
+        std::mem::take(&mut self.overdue)
     }
 
     /// The server stops: it grants no more leases.

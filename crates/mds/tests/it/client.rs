@@ -6,7 +6,7 @@ use gupfs_proto::meta::{
     AccessMode, AttrReport, CreateMode, MetaOp, MetaReply, MetaReplyBody, MetaRequest, OpenInfo,
     OpenMode, SlotSeq,
 };
-use gupfs_proto::{Caller, FsError, InodeId, Name, Seq, SessionId, Slot};
+use gupfs_proto::{Caller, FsError, InodeId, Name, Seq, SessionId, Slot, wire};
 use gupfs_rpc::Service;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -68,9 +68,13 @@ impl Client {
         }
     }
 
+    /// The reply without the leases in it.
     pub async fn send(&self, slot_seq: Option<SlotSeq>, op: MetaOp) -> MetaReply {
-        let reply = send(&self.mds, self.session, slot_seq, op).await;
+        let mut reply = send(&self.mds, self.session, slot_seq, op).await;
         self.seen.fetch_max(reply.seq.0, SeqCst);
+        if let Ok(MetaReplyBody::LeaseReply(leased)) = &reply.result {
+            reply.result = wire::decode_outcome(&leased.outcome).unwrap();
+        }
         reply
     }
 

@@ -11,6 +11,7 @@ mod concurrency;
 mod confirm;
 mod crash;
 mod failing;
+mod leases;
 mod numbers;
 mod purge;
 mod restart;

@@ -9,7 +9,7 @@ use gupfs_proto::lease::LeaseRevocation;
 impl LeaseTable {
     /// Leases that the server revokes in the background after a grant to `session`, because the session's part of the table or the table itself
     /// is nearly full: the least recently granted ones of this session, or of the one that has most. A session that was asked is not asked
-    /// again before it has answered (`revoked`).
+    /// again before it has answered (`excess_answered`), whatever else it answers: one such revocation of each session is under way at most.
     pub fn excess(&mut self, session: SessionId) -> Option<(SessionId, LeaseRevocation)> {
         let LeaseLimits {
             of_session,
@@ -25,6 +25,13 @@ impl LeaseTable {
         match std::mem::replace(&mut leases.excess_asked, true) {
             true => None,
             false => Some((session, oldest(leases, excess_step))),
+        }
+    }
+
+    /// The session has answered the revocation that `excess` returned, or has ended.
+    pub fn excess_answered(&mut self, session: SessionId) {
+        if let Some(leases) = self.sessions.get_mut(&session) {
+            leases.excess_asked = false;
         }
     }
 

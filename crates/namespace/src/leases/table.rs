@@ -145,9 +145,6 @@ impl LeaseTable {
 
     /// The session has answered a revocation.
     pub fn revoked(&mut self, session: SessionId, revocation: &LeaseRevocation) {
-        if let Some(leases) = self.sessions.get_mut(&session) {
-            leases.excess_asked = false;
-        }
         for key in &revocation.keys {
             self.drop_lease(session, (*key).into(), revocation.upto);
         }

@@ -38,6 +38,9 @@ fn a_session_that_is_nearly_full_is_asked_for_its_oldest_leases_once() {
     table.revoked(ONE, &oldest);
     assert_eq!((table.leases_of(ONE), table.holds(ONE, name(2))), (6, true));
     fill(&mut table, ONE, 20..22);
+    // The answer to another revocation is none to this one.
+    assert_eq!(table.excess(ONE), None);
+    table.excess_answered(ONE);
     assert!(table.excess(ONE).is_some());
     // A session that returns has dropped everything.
     table.accept(ONE);
@@ -69,6 +72,7 @@ fn when_the_table_is_nearly_full_the_session_with_most_leases_is_asked() {
     assert_eq!((session, oldest.keys.len()), (ONE, 3));
     assert_eq!(table.excess(THREE), None);
     table.revoked(ONE, &oldest);
+    table.excess_answered(ONE);
     assert_eq!((table.excess(THREE), table.leases_of(ONE)), (None, 4));
 }
 
