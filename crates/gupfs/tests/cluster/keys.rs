@@ -170,8 +170,12 @@ fn a_revoked_key_ends_the_mount_and_is_rejected() {
     assert!(fs::write(at.join("f"), "after").is_err());
     let why = mount(&mut cluster, &text(&gone), "5s").unwrap_err();
     assert!(why.contains("client key 'node7': it was revoked"), "{why}");
-    // Others are not affected; the name can be used again.
-    fs::write(other.join("g"), "x").unwrap();
+    // Others are not affected, but that changes of what the mount has read wait until its term is over.
+    let begun = Instant::now();
+    while let Err(error) = fs::write(other.join("g"), "x") {
+        assert!(begun.elapsed() < TIMEOUT, "{error}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let begun = Instant::now();
     while fs::read(other.join("f")).unwrap() != b"before" {
         assert!(begun.elapsed() < TIMEOUT);

@@ -75,19 +75,22 @@ fn nobody_notices(how: Cut) {
         .iter()
         .map(|mount| mount.at.clone())
         .collect();
-    let (a, b) = (&mounts[0], &mounts[1]);
+    // Each in a directory that the other has not read: a mount that is away delays changes of what it has read.
+    let own = [0, 1].map(|number| mounts[number].join(format!("of mount {number}")));
+    own.iter().for_each(|dir| fs::create_dir(dir).unwrap());
+    let [a, b] = &own;
     let sessions = sessions(&cluster);
     // The mount has the write lease, and needs no metadata server to write and read the file.
     let held = File::options()
         .create_new(true)
         .read(true)
         .write(true)
-        .open(a.join("held"))
+        .open(mounts[0].join("held"))
         .unwrap();
     held.write_all_at(&[1; 100_000], 0).unwrap();
     let journals = load::while_working(&mounts, || {
         // Its programs wait; others continue.
-        let made = a.join("made meanwhile");
+        let made = mounts[0].join("made meanwhile");
         std::thread::scope(|scope| {
             let waits = cut_for(&networks, ("mnt0", how, SHORT), || {
                 let waits = scope.spawn(|| fs::create_dir(&made));
@@ -98,7 +101,7 @@ fn nobody_notices(how: Cut) {
             });
             waits.join().unwrap().unwrap();
         });
-        fs::remove_dir(b.join("made meanwhile")).unwrap();
+        fs::remove_dir(mounts[1].join("made meanwhile")).unwrap();
         // Operations without objects continue everywhere.
         cut_for(&networks, ("oss0", how, SHORT), || {
             works(a, "while oss0 is away, a");
@@ -115,7 +118,7 @@ fn nobody_notices(how: Cut) {
     });
     held.sync_all().unwrap();
     drop(held);
-    let bytes = fs::read(b.join("held")).unwrap();
+    let bytes = fs::read(mounts[1].join("held")).unwrap();
     assert!(bytes == [vec![2; 50_000], vec![1; 50_000]].concat());
     let done: u64 = journals.iter().map(|journal| journal.operations).sum();
     eprintln!("3 cuts of {SHORT:?}, {how:?}: {done} operations, each done once");
