@@ -2,30 +2,35 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Allocate, Call, Flavour, Rename, tag};
+use crate::history::{Allocate, Call, Flavour, Rename, SpliceCall, tag};
 use crate::rng::Rng;
 use crate::subject::{
-    BORDERS, FOLDERS, MAPPED_SIZE, PLAIN, Range, SLOTS, Subject, WHOLE, subjects,
+    BORDERS, CONSTANT_SIZE, FOLDERS, PLAIN, Range, SLOTS, Subject, WHOLE, subjects,
 };
 
 /// How often each group of subjects is what all work on.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Mix(BTreeMap<String, u32>);
 
-/// Groups and their default shares.
-const GROUPS: [(&str, u32); 6] = [
+/// Groups and their usual shares.
+const GROUPS: [(&str, u32); 7] = [
     ("names", 35),
     ("data", 30),
     ("mmap", 8),
     ("append", 12),
     ("attributes", 10),
     ("locks", 5),
+    ("splice", 12),
 ];
+
+/// Groups that run only where they are asked for: mounts that cache without being told of changes fail them (docs/verify.md).
+const ON_REQUEST: [&str; 1] = ["splice"];
 
 impl Default for Mix {
     fn default() -> Mix {
         Mix(GROUPS
             .into_iter()
+            .filter(|(group, _)| !ON_REQUEST.contains(group))
             .map(|(group, weight)| (group.into(), weight))
             .collect())
     }
@@ -65,6 +70,13 @@ impl std::str::FromStr for Mix {
 }
 
 impl Mix {
+    /// Whether a subject is worked on.
+    pub fn has(&self, subject: Subject) -> bool {
+        self.0
+            .get(subject.group())
+            .is_some_and(|weight| *weight > 0)
+    }
+
     /// Subjects of a round with their weights, a group's weight divided among its subjects.
     pub fn subjects(&self) -> Vec<(u32, Subject)> {
         let all = subjects();
@@ -106,6 +118,7 @@ pub fn next(
         Subject::Log(_) => log(rng, tag, memory.records.get(&subject).copied()),
         Subject::Attr(_) => attr(rng, tag),
         Subject::Lock(n) => lock(rng, n % 2 == 0, memory.held.get(&subject).copied()),
+        Subject::Spliced(_) => spliced(rng, tag),
     }
 }
 
@@ -230,13 +243,18 @@ fn data(rng: &mut Rng, tag: u64) -> Call {
     ])
 }
 
-fn mapped(rng: &mut Rng, tag: u64) -> Call {
-    let range = loop {
+/// A range of a file of constant size.
+fn inside(rng: &mut Rng) -> Range {
+    loop {
         let range = range(rng);
-        if range.to <= MAPPED_SIZE && range.to - range.from <= 16 << 10 {
-            break range;
+        if range.to <= CONSTANT_SIZE && range.to - range.from <= 16 << 10 {
+            return range;
         }
-    };
+    }
+}
+
+fn mapped(rng: &mut Rng, tag: u64) -> Call {
+    let range = inside(rng);
     let flavour = rng.one_of(&[Flavour::Session, Flavour::Fresh]);
     rng.weighted(&[
         (30, Call::MapRead { range }),
@@ -250,6 +268,55 @@ fn mapped(rng: &mut Rng, tag: u64) -> Call {
                 flavour,
             },
         ),
+    ])
+}
+
+fn spliced(rng: &mut Rng, tag: u64) -> Call {
+    let range = inside(rng);
+    // Long, as reads are.
+    let seen = match rng.chance(40) {
+        true => inside(rng),
+        false => Range {
+            from: BORDERS[rng.below(6) as usize],
+            to: CONSTANT_SIZE,
+        },
+    };
+    let flavour = rng.weighted(&[(3, Flavour::Session), (1, Flavour::Fresh)]);
+    let how = rng.weighted(&[
+        (4, SpliceCall::Sendfile),
+        (2, SpliceCall::Splice),
+        (2, SpliceCall::CopyFileRange),
+    ]);
+    let allocate = |how| Call::Allocate { range, how };
+    rng.weighted(&[
+        (
+            30,
+            Call::Write {
+                range,
+                tag,
+                flavour,
+            },
+        ),
+        (
+            50,
+            Call::Splice {
+                range: seen,
+                how,
+                flavour,
+            },
+        ),
+        (
+            8,
+            Call::Read {
+                range: seen,
+                flavour,
+            },
+        ),
+        (2, allocate(Allocate::Punch)),
+        (1, allocate(Allocate::Zero)),
+        (1, Call::Size { flavour }),
+        (2, Call::Open),
+        (2, Call::Close),
     ])
 }
 

@@ -21,6 +21,9 @@ pub enum Subject {
     Attr(u8),
     /// A file that is locked: even numbers by flock, odd ones by fcntl.
     Lock(u8),
+    /// A file of constant size that is also read through calls which pass its pages on. (Its size stays: Linux takes the size for
+    /// these calls from its own copy, and a late reply to another call of the same mount may replace that.)
+    Spliced(u8),
 }
 
 /// Bytes `from..to` of a file, multiples of a word of tags.
@@ -81,14 +84,15 @@ pub fn subject_path(subject: Subject) -> String {
         Subject::Log(n) => format!("log{n}"),
         Subject::Attr(n) => format!("attr{n}"),
         Subject::Lock(n) => format!("lock{n}"),
+        Subject::Spliced(n) => format!("spliced{n}"),
     }
 }
 
 /// Where files lie before they are published.
 pub const UNPUBLISHED: &str = "unpublished";
 
-/// The size of a mapped file: a few pages.
-pub const MAPPED_SIZE: u64 = 64 << 10;
+/// The size of a file that is mapped or spliced: a few pages.
+pub const CONSTANT_SIZE: u64 = 64 << 10;
 
 /// A record of a log.
 pub const LOG_RECORD: u64 = 64;
@@ -101,6 +105,7 @@ pub fn subjects() -> Vec<Subject> {
     all.extend((0..2).map(Subject::Log));
     all.extend((0..2).map(Subject::Attr));
     all.extend((0..2).map(Subject::Lock));
+    all.extend((0..1).map(Subject::Spliced));
     all
 }
 

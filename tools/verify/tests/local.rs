@@ -27,15 +27,21 @@ fn report(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(output)))
 }
 
-fn agrees(a: &Path, b: &Path) -> serde_json::Value {
+/// Groups of operations that do not run by themselves, with others.
+const ON_REQUEST: &str = "splice,data";
+
+fn agrees(a: &Path, b: &Path) {
     let out = tempfile::tempdir().unwrap();
     let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
     let found = out.path().to_str().unwrap();
-    let output = verify(&[a, b, "--seconds", &seconds(), "--json", "--out", found]);
-    let report = report(&output);
-    assert_eq!(report["verdict"], "agreed", "{report:#}");
-    assert_eq!(report["figures"]["undecided"], 0);
-    report
+    let length = ["--seconds", &seconds(), "--json", "--out", found];
+    let usual = verify(&[&[a, b], &length[..]].concat());
+    let on_request = verify(&[&[a, b, "--ops", ON_REQUEST], &length[..]].concat());
+    for output in [usual, on_request] {
+        let report = report(&output);
+        assert_eq!(report["verdict"], "agreed", "{report:#}");
+        assert_eq!(report["figures"]["undecided"], 0);
+    }
 }
 
 fn run(program: &str, arguments: &[&str]) -> bool {

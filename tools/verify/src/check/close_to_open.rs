@@ -20,7 +20,9 @@ pub fn judge_close_to_open(history: &History, bound: Bound) -> Judgement {
     for of in by_subject(history) {
         match of.subject {
             Subject::Lock(_) => locks_of(&of, &mut parts),
-            Subject::Data(_) | Subject::Mapped(_) => bytes(&of, &mut findings),
+            Subject::Data(_) | Subject::Mapped(_) | Subject::Spliced(_) => {
+                bytes(&of, &mut findings)
+            }
             Subject::Names(_) | Subject::Log(_) | Subject::Attr(_) => skipped += of.records.len(),
         }
     }
@@ -157,9 +159,10 @@ fn sessions(of: &SubjectRecords) -> Vec<Session> {
 /// Whether the operation opens and closes by itself.
 fn own(call: &Call) -> bool {
     match call {
-        Call::Write { flavour, .. } | Call::Read { flavour, .. } | Call::Size { flavour } => {
-            *flavour == Flavour::Fresh
-        }
+        Call::Write { flavour, .. }
+        | Call::Read { flavour, .. }
+        | Call::Splice { flavour, .. }
+        | Call::Size { flavour } => *flavour == Flavour::Fresh,
         Call::MapRead { .. } | Call::MapWrite { .. } => true,
         _ => false,
     }

@@ -19,6 +19,17 @@ pub enum Allocate {
     Zero,
 }
 
+/// A system call that passes the pages of a file on instead of copying its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SpliceCall {
+    /// sendfile(2) into a memory file.
+    Sendfile,
+    /// splice(2) into a pipe.
+    Splice,
+    /// copy_file_range(2) into another file of the mount.
+    CopyFileRange,
+}
+
 /// Through which descriptor bytes are read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Flavour {
@@ -141,6 +152,13 @@ pub enum Call {
         first: u8,
         last: u8,
     },
+
+    /// fstat(2), as programs ask for the size first, then the range through a call that passes pages on.
+    Splice {
+        range: Range,
+        how: SpliceCall,
+        flavour: Flavour,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -214,6 +232,7 @@ impl Call {
                 | Open
                 | Close
                 | Read { .. }
+                | Splice { .. }
                 | Size { .. }
                 | Sync
                 | MapRead { .. }
@@ -285,6 +304,11 @@ impl Call {
             Stat => "stat",
             Lock { .. } => "lock",
             Unlock { .. } => "unlock",
+            Splice { how, .. } => match how {
+                SpliceCall::Sendfile => "sendfile",
+                SpliceCall::Splice => "splice",
+                SpliceCall::CopyFileRange => "copy_file_range",
+            },
         }
     }
 }

@@ -8,7 +8,7 @@ mod call;
 mod show;
 pub mod tag;
 
-pub use call::{Allocate, Answer, Call, Flavour, Kind, Rename};
+pub use call::{Allocate, Answer, Call, Flavour, Kind, Rename, SpliceCall};
 
 use serde::{Deserialize, Serialize};
 

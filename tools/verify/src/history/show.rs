@@ -65,6 +65,14 @@ impl Record {
                     range.to
                 )
             }
+            Call::Splice { range, flavour, .. } => {
+                format!(
+                    "{}fstat, {name} {whole} {}..{}",
+                    fresh(*flavour),
+                    range.from,
+                    range.to
+                )
+            }
             Call::MapRead { range } => format!("{name} {whole} {}..{}", range.from, range.to),
             Call::MapWrite { range, tag } => format!(
                 "{name} {whole} {}..{} as {}",
@@ -159,6 +167,7 @@ impl Subject {
             Subject::Log(_) => "append",
             Subject::Attr(_) => "attributes",
             Subject::Lock(_) => "locks",
+            Subject::Spliced(_) => "splice",
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::subject::{LOG_RECORD, Range, Subject};
 const LOG_MAX: usize = 1 << 20;
 
 /// A session's descriptor, or one for a single operation.
-enum OpenDescriptor<'a> {
+pub(super) enum OpenDescriptor<'a> {
     Session(BorrowedFd<'a>),
     Fresh(OwnedFd),
 }
@@ -51,7 +51,7 @@ impl RoundDirectory {
         self.sessions.get(&subject).ok_or(Errno::BADF)
     }
 
-    fn through(
+    pub(super) fn through(
         &self,
         subject: Subject,
         flavour: Flavour,

@@ -10,7 +10,7 @@ use super::{RoundDirectory, SysResult, open_there, sys};
 use crate::check::ATTRIBUTES;
 use crate::check::model::locks::UNITS;
 use crate::history::{Answer, tag};
-use crate::subject::{MAPPED_SIZE, Subject, UNPUBLISHED, subjects};
+use crate::subject::{CONSTANT_SIZE, Subject, UNPUBLISHED, subjects};
 
 const XATTR: &str = "user.verify";
 
@@ -31,7 +31,7 @@ impl RoundDirectory {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             let fd = open(&path, flags, Mode::from_raw_mode(0o600))?;
             match subject {
-                Subject::Mapped(_) => ftruncate(&fd, MAPPED_SIZE)?,
+                Subject::Mapped(_) | Subject::Spliced(_) => ftruncate(&fd, CONSTANT_SIZE)?,
                 Subject::Attr(_) => {
                     drop(fd);
                     self.set_mode(subject, ATTRIBUTES.0)?;

@@ -7,10 +7,12 @@
 mod act;
 mod bytes;
 mod files;
+mod look;
 mod names;
 mod progress;
 mod protocol;
 mod round;
+mod splice;
 mod sys;
 
 pub use progress::now;
@@ -38,6 +40,8 @@ pub struct RoundDirectory {
     /// Opened once: closing any descriptor of a file frees its fcntl locks.
     locks: BTreeMap<Subject, OwnedFd>,
     logs: BTreeMap<Subject, OwnedFd>,
+    /// The file that copy_file_range(2) copies to: no other worker knows it.
+    copy: Option<OwnedFd>,
     /// The file that is ready to be published.
     unpublished: Option<(PathBuf, Answer)>,
 }
@@ -50,6 +54,7 @@ impl RoundDirectory {
             sessions: BTreeMap::new(),
             locks: BTreeMap::new(),
             logs: BTreeMap::new(),
+            copy: None,
             unpublished: None,
         }
     }

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::RoundDirectory;
+use super::look::looks;
 use super::progress::{SharedProgress, now};
 use super::protocol::{Order, Report, RoundPlan};
 use crate::frame;
 use crate::history::{Answer, Call, Flavour, Nanos, Record};
-use crate::mix::{self, WorkerMemory};
+use crate::mix::{self, Mix, WorkerMemory};
 use crate::rng::Rng;
-use crate::subject::{Subject, UNPUBLISHED, WHOLE, subjects};
+use crate::subject::{Subject, UNPUBLISHED, subjects};
 
 /// How often a worker says what it is doing.
 const BEAT: Duration = Duration::from_millis(100);
@@ -87,6 +88,8 @@ struct Worker {
     number: u16,
     directory: PathBuf,
     room: Option<(u32, RoundDirectory)>,
+    /// What it last worked on.
+    mix: Option<Mix>,
     /// Of the next operation.
     next: u32,
     memory: WorkerMemory,
@@ -110,6 +113,7 @@ impl Worker {
             number,
             directory,
             room: None,
+            mix: None,
             next: 0,
             memory: WorkerMemory::default(),
         }
@@ -183,6 +187,7 @@ impl Worker {
 
     fn work(&mut self, plan: &RoundPlan, progress: &SharedProgress) -> Result<(), String> {
         self.enter(plan.round);
+        self.mix = Some(plan.mix.clone());
         let subjects = plan.mix.subjects();
         let mut rng = Rng::of(&[plan.seed, u64::from(plan.round), u64::from(self.number) + 1]);
         let mut turn = 0;
@@ -220,27 +225,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads all there is, through descriptors of its own.
+    /// Reads all that was worked on, through descriptors of its own.
     fn look_around(&mut self, progress: &SharedProgress) -> Result<(), String> {
-        let flavour = Flavour::Fresh;
-        for subject in subjects() {
-            let calls = match subject {
-                Subject::Names(_) => (0..crate::subject::SLOTS)
-                    .flat_map(|at| [Call::Look { at }, Call::Get { at }])
-                    .chain([Call::List { directory: 0 }, Call::List { directory: 1 }])
-                    .collect(),
-                Subject::Data(_) | Subject::Mapped(_) => vec![
-                    Call::Size { flavour },
-                    Call::Read {
-                        range: WHOLE,
-                        flavour,
-                    },
-                ],
-                Subject::Log(_) => vec![Call::LogSize, Call::ReadLog],
-                Subject::Attr(_) => vec![Call::Stat, Call::GetXattr],
-                Subject::Lock(_) => Vec::new(),
-            };
-            for call in calls {
+        let mix = self.mix.clone();
+        let chosen = |subject: &Subject| mix.as_ref().is_none_or(|mix| mix.has(*subject));
+        for subject in subjects().into_iter().filter(chosen) {
+            for call in looks(subject) {
                 self.one(subject, call, progress)?;
             }
         }
@@ -334,9 +324,10 @@ impl Worker {
 
 fn needs_session(call: &Call) -> bool {
     match call {
-        Call::Write { flavour, .. } | Call::Read { flavour, .. } | Call::Size { flavour } => {
-            *flavour == Flavour::Session
-        }
+        Call::Write { flavour, .. }
+        | Call::Read { flavour, .. }
+        | Call::Splice { flavour, .. }
+        | Call::Size { flavour } => *flavour == Flavour::Session,
         Call::Truncate { .. } | Call::Allocate { .. } | Call::Sync | Call::Close => true,
         _ => false,
     }

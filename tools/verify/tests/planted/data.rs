@@ -89,7 +89,7 @@ impl Served {
         data: &[u8],
         append: bool,
     ) -> Outcome<()> {
-        let mut state = self.state();
+        let mut state = self.state_without_pages(inode);
         let mut from = from as usize;
         if append {
             from = state.bytes(inode)?.len();
@@ -151,7 +151,7 @@ impl Served {
     }
 
     pub(crate) fn allocated(&self, inode: u64, from: u64, length: u64, mode: i32) -> Outcome<()> {
-        let mut state = self.state();
+        let mut state = self.state_without_pages(inode);
         self.before_change(&mut state, inode);
         let end = (from + length) as usize;
         let zeros = mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0;

@@ -48,6 +48,8 @@ pub enum Fault {
     ZerosForBytes,
     /// fallocate punches nothing.
     PunchKeepsBytes,
+    /// One change in twenty leaves the other mount's kernel its pages. Not in `ALL`: only calls that pass pages on show it.
+    PagesKept,
     /// A chmod is answered after seconds. Not in `ALL`: it takes a deadline to find it.
     Hangs,
 }

@@ -1,4 +1,5 @@
-//! The file system as one mount serves it. Kernel caches are off: every call arrives here, and what is wrong is wrong by the fault.
+//! The file system as one mount serves it. Kernel caches are off, except for pages (see `pages`): every call arrives here, and what is
+//! wrong is wrong by the fault.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,12 +8,14 @@ use std::time::{Duration, Instant};
 use fuser::{Errno, FileAttr, RenameFlags};
 
 use crate::faults::{Fault, Switch};
+use crate::pages::Kernels;
 use crate::state::{Body, Old, Outcome, State};
 
 pub struct Served {
     pub mount: usize,
     pub state: Arc<Mutex<State>>,
     pub switch: Arc<Switch>,
+    pub kernels: Arc<Kernels>,
 }
 
 impl Served {

@@ -65,6 +65,10 @@ pub struct State {
     pub ghosts: Vec<(Instant, u64, OsString, u64)>,
     /// Blocks that a mount has in its cache, for the fault that needs one: mount, inode, block.
     pub cached: BTreeMap<(usize, u64, u64), Vec<u8>>,
+    /// Files of which a kernel may have pages: the number of the last READ that filled one.
+    pub pages: BTreeMap<u64, u64>,
+    /// How many pages were read: the next number.
+    pub page_reads: u64,
     /// Bytes that truncations cut off.
     pub cut: BTreeMap<u64, Vec<u8>>,
 }
@@ -82,6 +86,8 @@ impl State {
             old_data: BTreeMap::new(),
             ghosts: Vec::new(),
             cached: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            page_reads: 0,
             cut: BTreeMap::new(),
         };
         state.add(Body::Dir(BTreeMap::new()), 0o755);

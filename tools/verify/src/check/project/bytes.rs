@@ -93,7 +93,10 @@ pub(in crate::check) fn acts_of(record: &Record, words: &[u64]) -> Vec<(usize, A
             },
             _,
         ) => put(range.from, range.to, 0),
-        (Call::Read { range, .. } | Call::MapRead { range }, Answer::Bytes { runs, .. }) => {
+        (
+            Call::Read { range, .. } | Call::Splice { range, .. } | Call::MapRead { range },
+            Answer::Bytes { runs, .. },
+        ) => {
             let mut from = range.from;
             let mut acts = Vec::new();
             for (end, tag) in runs {
