@@ -28,7 +28,7 @@ fn report(output: &Output) -> serde_json::Value {
 }
 
 /// Groups of operations that do not run by themselves, with others.
-const ON_REQUEST: &str = "splice,data";
+const ON_REQUEST: &str = "splice,held,mmap,data";
 
 fn agrees(a: &Path, b: &Path) {
     let out = tempfile::tempdir().unwrap();
@@ -36,7 +36,7 @@ fn agrees(a: &Path, b: &Path) {
     let found = out.path().to_str().unwrap();
     let length = ["--seconds", &seconds(), "--json", "--out", found];
     let usual = verify(&[&[a, b], &length[..]].concat());
-    let on_request = verify(&[&[a, b, "--ops", ON_REQUEST], &length[..]].concat());
+    let on_request = verify(&[&[a, b, "--ops", ON_REQUEST, "--round", "1"], &length[..]].concat());
     for output in [usual, on_request] {
         let report = report(&output);
         assert_eq!(report["verdict"], "agreed", "{report:#}");

@@ -2,8 +2,8 @@
 //!
 //! Bytes: a read must not show what was overwritten by a write that was closed before the file was opened, or that the same
 //! worker made itself. A write may take effect as late as its close, so what it is overwritten by must have begun after that; or be
-//! the same worker's, whose writes stay in order. Locks are locks. Names, attributes, sizes and logs are not judged: the contract says nothing of them, and what
-//! a mount believes of a name decides what it asks for.
+//! the same worker's, whose writes stay in order. Locks are locks. Names, attributes, sizes, logs and what is held open are not judged:
+//! the contract says nothing of them, and what a mount believes of a name decides what it asks for.
 
 use super::project::{Ended, HistoryParts, SubjectRecords, by_subject, ended, locks_of, words};
 use super::search::Bound;
@@ -23,7 +23,13 @@ pub fn judge_close_to_open(history: &History, bound: Bound) -> Judgement {
             Subject::Data(_) | Subject::Mapped(_) | Subject::Spliced(_) => {
                 bytes(&of, &mut findings)
             }
-            Subject::Names(_) | Subject::Log(_) | Subject::Attr(_) => skipped += of.records.len(),
+            Subject::Names(_)
+            | Subject::Log(_)
+            | Subject::Attr(_)
+            | Subject::HeldData(_)
+            | Subject::HeldMapped(_)
+            | Subject::HeldAttr(_)
+            | Subject::HeldDir(_) => skipped += of.records.len(),
         }
     }
     let mut judgement = judge_parts(parts.parts, parts.permitted + skipped, bound);

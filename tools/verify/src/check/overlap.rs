@@ -68,6 +68,7 @@ fn touches(call: &Call) -> Footprint {
         | MapWrite { range, .. } => Footprint::Bytes(range.from, range.to),
         Allocate { range, .. } => Footprint::Bytes(range.from, range.to),
         Truncate { to } => Footprint::Bytes(to, u64::MAX),
+        MoveDir { .. } | GetCwd => Footprint::Slots(1 << 31),
         Open | Close | Sync => Footprint::Nothing,
         _ => Footprint::All,
     }

@@ -159,6 +159,14 @@ pub enum Call {
         how: SpliceCall,
         flavour: Flavour,
     },
+
+    // Held directories; in them `Create`, `Look` and `Unlink`, whose slots are their names.
+    /// renameat(2) of the directory in its parent, which is held too, from the other of its two names.
+    MoveDir {
+        to: u8,
+    },
+    /// getcwd(2): the directory's own name.
+    GetCwd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -217,6 +225,8 @@ pub enum Answer {
         mode: u32,
         seconds: u64,
     },
+    /// `GetCwd`: which of its two names the directory has; 2: another.
+    Called(u8),
 }
 
 impl Call {
@@ -233,6 +243,7 @@ impl Call {
                 | Close
                 | Read { .. }
                 | Splice { .. }
+                | GetCwd
                 | Size { .. }
                 | Sync
                 | MapRead { .. }
@@ -304,6 +315,8 @@ impl Call {
             Stat => "stat",
             Lock { .. } => "lock",
             Unlock { .. } => "unlock",
+            MoveDir { .. } => "rename-directory",
+            GetCwd => "getcwd",
             Splice { how, .. } => match how {
                 SpliceCall::Sendfile => "sendfile",
                 SpliceCall::Splice => "splice",

@@ -69,6 +69,8 @@ impl RoundDirectory {
                 exclusive,
             } => self.lock(subject, first, last, Some(exclusive)),
             Unlock { first, last } => self.lock(subject, first, last, None),
+            MoveDir { to } => self.move_dir(subject, to),
+            GetCwd => self.get_cwd(),
             Splice {
                 range,
                 how,

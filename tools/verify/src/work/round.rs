@@ -2,11 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::RoundDirectory;
+use super::held::{self, HeldObjects};
 use super::look::looks;
 use super::progress::{SharedProgress, now};
 use super::protocol::{Order, Report, RoundPlan};
@@ -88,6 +90,7 @@ struct Worker {
     number: u16,
     directory: PathBuf,
     room: Option<(u32, RoundDirectory)>,
+    held: Option<Rc<HeldObjects>>,
     /// What it last worked on.
     mix: Option<Mix>,
     /// Of the next operation.
@@ -111,8 +114,10 @@ impl Worker {
     fn new(number: u16, directory: PathBuf) -> Worker {
         Worker {
             number,
-            directory,
+            // The working directory will be another. (Absolute, unless it is empty.)
+            directory: std::path::absolute(&directory).unwrap_or(directory),
             room: None,
+            held: None,
             mix: None,
             next: 0,
             memory: WorkerMemory::default(),
@@ -131,16 +136,34 @@ impl Worker {
                 return Ok(Report::Found(stat.ok().map(|stat| stat.st_ino)));
             }
             Order::Furnish { round } => {
-                let room = RoundDirectory::new(self.round_directory(round), self.number);
+                let room = RoundDirectory::new(self.round_directory(round), self.number, None);
                 let made = room.furnish();
                 made.map_err(|errno| {
                     self.cannot("furnish", &self.round_directory(round), &errno.into())
                 })?;
             }
+            Order::FurnishHeld => {
+                let made = held::furnish(&self.directory);
+                made.map_err(|errno| self.cannot("furnish", &self.directory, &errno.into()))?;
+            }
+            Order::Hold { mapped } => {
+                let held = HeldObjects::open(&self.directory, mapped);
+                let held = held
+                    .map_err(|errno| self.cannot("hold files of", &self.directory, &errno.into()));
+                self.held = Some(Rc::new(held?));
+            }
+            Order::LookAtHeld { round } => {
+                self.enter(round);
+                self.look(Subject::is_held, progress)?;
+            }
+            Order::Release => {
+                (self.room, self.held) = (None, None);
+                held::leave();
+            }
             Order::Work(plan) => self.work(&plan, progress)?,
             Order::LookAround { round } => {
                 self.enter(round);
-                self.look_around(progress)?;
+                self.look(|_| true, progress)?;
             }
             Order::Do { round, record } => {
                 self.enter(round);
@@ -178,9 +201,8 @@ impl Worker {
         {
             self.room = Some((
                 round,
-                RoundDirectory::new(self.round_directory(round), self.number),
+                RoundDirectory::new(self.round_directory(round), self.number, self.held.clone()),
             ));
-            self.next = 0;
             self.memory = WorkerMemory::default();
         }
     }
@@ -225,12 +247,19 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads all that was worked on, through descriptors of its own.
-    fn look_around(&mut self, progress: &SharedProgress) -> Result<(), String> {
-        let mix = self.mix.clone();
-        let chosen = |subject: &Subject| mix.as_ref().is_none_or(|mix| mix.has(*subject));
-        for subject in subjects().into_iter().filter(chosen) {
-            for call in looks(subject) {
+    /// Reads what was worked on, of these subjects.
+    fn look(
+        &mut self,
+        of: impl Fn(Subject) -> bool,
+        progress: &SharedProgress,
+    ) -> Result<(), String> {
+        for subject in subjects().into_iter().filter(|subject| of(*subject)) {
+            let is_there = match &self.held {
+                Some(held) if subject.is_held() => held.has(subject),
+                _ => !subject.is_held() && self.mix.as_ref().is_none_or(|mix| mix.has(subject)),
+            };
+            let calls = if is_there { looks(subject) } else { Vec::new() };
+            for call in calls {
                 self.one(subject, call, progress)?;
             }
         }

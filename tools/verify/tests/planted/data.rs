@@ -13,7 +13,8 @@ const BLOCK: u64 = 4096;
 impl Served {
     pub(crate) fn read_bytes(&self, inode: u64, from: u64, size: u64) -> Outcome<Vec<u8>> {
         let mut state = self.state();
-        if self.switch.is(Fault::WriteBehind)
+        let late = self.switch.is(Fault::OldFileOldBytes) && state.is_old(inode);
+        if (late || self.switch.is(Fault::WriteBehind))
             && let Some(old) = state
                 .old_data
                 .get(&inode)

@@ -139,6 +139,25 @@ fn pages_that_a_kernel_keeps_are_found_by_splice_alone() {
 }
 
 #[test]
+fn what_only_old_files_show_is_found_by_held_alone() {
+    let (code, report) = verify(None, "held,data", "8");
+    assert_eq!(code, Some(0), "without a fault: {report:#}");
+    let done = |kind: &str| report["figures"]["kinds"][kind].as_u64().unwrap_or(0);
+    for kind in ["getcwd", "rename-directory", "chmod"] {
+        assert!(done(kind) > 20, "{kind}: {report:#}");
+    }
+    for fault in [
+        Fault::OldFileOldAttributes,
+        Fault::OldFileOldBytes,
+        Fault::OldDirOldNames,
+    ] {
+        let (code, report) = verify(Some(fault), OPS, "5");
+        assert_eq!(code, Some(0), "{fault:?} in a round: {report:#}");
+        found_in(fault, "held");
+    }
+}
+
+#[test]
 fn an_operation_that_hangs_is_a_finding() {
     let flags = ["--ops", "attributes", "--seconds", "60", "--deadline", "1"];
     let (code, report) = verify_with(Some(Fault::Hangs), &flags);

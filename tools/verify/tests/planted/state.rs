@@ -11,6 +11,9 @@ pub const ROOT: u64 = 1;
 /// How long what is old is shown by faults that show it.
 const OLD_FOR: Duration = Duration::from_millis(20);
 
+/// When a file is old: later than any round of these tests.
+const OLD_AT: Duration = Duration::from_secs(3);
+
 pub enum Body {
     Dir(BTreeMap<OsString, u64>),
     File(Vec<u8>),
@@ -22,6 +25,7 @@ pub struct Node {
     pub mode: u16,
     pub links: u32,
     pub mtime: SystemTime,
+    pub made: Instant,
     pub xattrs: BTreeMap<OsString, Vec<u8>>,
 }
 
@@ -104,6 +108,7 @@ impl State {
                 mode: (mode & 0o7777) as u16,
                 links: 0,
                 mtime: SystemTime::now(),
+                made: Instant::now(),
                 xattrs: BTreeMap::new(),
             },
         );
@@ -112,6 +117,11 @@ impl State {
 
     pub fn node(&mut self, inode: u64) -> Outcome<&mut Node> {
         self.nodes.get_mut(&inode).ok_or(Errno::ESTALE)
+    }
+
+    pub fn is_old(&self, inode: u64) -> bool {
+        let node = self.nodes.get(&inode);
+        node.is_some_and(|node| node.made.elapsed() > OLD_AT)
     }
 
     pub fn entries(&mut self, parent: u64) -> Outcome<&mut BTreeMap<OsString, u64>> {

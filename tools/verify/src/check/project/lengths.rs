@@ -11,10 +11,19 @@ use crate::history::{Allocate, Answer, Call, Record};
 use crate::subject::{CONSTANT_SIZE, Subject, subject_path};
 
 pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
+    let Ok(look) = of.initial_look(|record| matches!(record.call, Call::Size { .. })) else {
+        parts.permitted += of.records.len();
+        return;
+    };
     let growing = IntervalIndex::of(of.records.iter().map(|(_, record)| *record), grows);
     let mut acts = Vec::new();
     for (index, record) in &of.records {
-        for act in acts_of(record) {
+        for mut act in acts_of(record) {
+            if look == Some(*index)
+                && let Act::Is(size) = act
+            {
+                act = Act::Set(size);
+            }
             let seen = match act {
                 Act::Is(seen) | Act::AtLeast(seen) | Act::AtMost(seen) => Some(seen),
                 Act::Extend(_) | Act::Set(_) => None,

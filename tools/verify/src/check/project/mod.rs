@@ -6,6 +6,7 @@
 
 mod attr;
 mod bytes;
+mod held;
 mod interval_index;
 mod lengths;
 mod locks;
@@ -75,6 +76,16 @@ pub fn parts(history: &History) -> HistoryParts {
                 attr::add(&of, &mut parts);
             }
             Subject::Lock(_) => locks::add(&of, &mut parts),
+            Subject::HeldData(_) | Subject::HeldMapped(_) => {
+                refusals(&of, &mut parts);
+                bytes::add(&of, &mut parts);
+                lengths::add(&of, &mut parts);
+            }
+            Subject::HeldAttr(_) => {
+                refusals(&of, &mut parts);
+                attr::add(&of, &mut parts);
+            }
+            Subject::HeldDir(_) => held::add_directory(&of, &history.mount_of, &mut parts),
         }
     }
     parts
