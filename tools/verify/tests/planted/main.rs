@@ -23,7 +23,7 @@ use state::State;
 /// Without PLANTED_SECONDS. A run ends at its first finding: nearly all take a second or two, and chance has the rest.
 const SECONDS: &str = "300";
 
-/// Groups of operations that need no page cache, which these mounts have not.
+/// The groups of operations that run by default, without mappings: these mounts refuse shared ones.
 const OPS: &str = "names,data,append,attributes,locks";
 
 /// Runs `gupfs-verify` on two mounts of one file system with this fault: its exit code, and its report as JSON.
