@@ -21,8 +21,9 @@ pub enum Subject {
     Attr(u8),
     /// A file that is locked: even numbers by flock, odd ones by fcntl.
     Lock(u8),
-    /// A file of constant size that is also read through calls which pass its pages on. (Its size stays: Linux takes the size for
-    /// these calls from its own copy, and a late reply to another call of the same mount may replace that.)
+    /// A file of constant size that is also read through calls which pass its pages on, and changed by writes alone. (Linux takes the size
+    /// for these calls from its own copy, and fills punched ranges of its own pages with zeros: both when a reply to another call of
+    /// the same mount arrives, which may be late.)
     Spliced(u8),
     /// A file of the whole run, which each worker opened once; written, cut and read through that descriptor.
     HeldData(u8),

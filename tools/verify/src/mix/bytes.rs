@@ -141,7 +141,6 @@ pub fn spliced(rng: &mut Rng, tag: u64) -> Call {
         (2, SpliceCall::Splice),
         (2, SpliceCall::CopyFileRange),
     ]);
-    let allocate = |how| Call::Allocate { range, how };
     rng.weighted(&[
         (
             30,
@@ -166,8 +165,6 @@ pub fn spliced(rng: &mut Rng, tag: u64) -> Call {
                 flavour,
             },
         ),
-        (2, allocate(Allocate::Punch)),
-        (1, allocate(Allocate::Zero)),
         (1, Call::Size { flavour }),
         (2, Call::Open),
         (2, Call::Close),
