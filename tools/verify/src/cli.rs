@@ -40,7 +40,8 @@ pub struct Verify {
     /// What the mounts are held to
     #[arg(long, value_enum, default_value_t)]
     model: Model,
-    /// Groups of operations with weights: names, data, mmap, append, attributes, locks; such as data=3,names
+    /// Groups of operations with weights, such as data=3,names: names, data, mmap, append, attributes, locks, and, only if
+    /// they are named here, splice and held (docs/verify.md)
     #[arg(long, value_name = "GROUPS")]
     ops: Option<Mix>,
     /// A shell command that makes trouble: run once in every round

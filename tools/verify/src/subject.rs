@@ -1,4 +1,4 @@
-//! The subjects of operations, and their paths below the directory of a round.
+//! The subjects of operations, and their paths below the directory of a round; of held ones, below that of the run.
 //!
 //! A subject of names has two directories, `x` and `y`. Each has three *plain* slots, whose names come, go and move, and one
 //! *folder*: a directory that is made and removed, never moved, with two slots in it. (A path through a directory that moves is
@@ -21,6 +21,19 @@ pub enum Subject {
     Attr(u8),
     /// A file that is locked: even numbers by flock, odd ones by fcntl.
     Lock(u8),
+    /// A file of constant size that is also read through calls which pass its pages on, and changed by writes alone. (Linux takes the size
+    /// for these calls from its own copy, and fills punched ranges of its own pages with zeros: both when a reply to another call of
+    /// the same mount arrives, which may be late.)
+    Spliced(u8),
+    /// A file of the whole run, which each worker opened once; written, cut and read through that descriptor.
+    HeldData(u8),
+    /// The same, of constant size and mapped once.
+    HeldMapped(u8),
+    /// The same, for its mode, time and extended attribute.
+    HeldAttr(u8),
+    /// A directory of the whole run, which each worker opened once. Even numbers: names are relative to the descriptor; odd ones: to the
+    /// working directory.
+    HeldDir(u8),
 }
 
 /// Bytes `from..to` of a file, multiples of a word of tags.
@@ -81,19 +94,57 @@ pub fn subject_path(subject: Subject) -> String {
         Subject::Log(n) => format!("log{n}"),
         Subject::Attr(n) => format!("attr{n}"),
         Subject::Lock(n) => format!("lock{n}"),
+        Subject::Spliced(n) => format!("spliced{n}"),
+        Subject::HeldData(n) => format!("held/data{n}"),
+        Subject::HeldMapped(n) => format!("held/mapped{n}"),
+        Subject::HeldAttr(n) => format!("held/attr{n}"),
+        Subject::HeldDir(n) => format!("held/parent{n}"),
     }
 }
 
 /// Where files lie before they are published.
 pub const UNPUBLISHED: &str = "unpublished";
 
-/// The size of a mapped file: a few pages.
-pub const MAPPED_SIZE: u64 = 64 << 10;
+/// The size of a file that is mapped or spliced: a few pages.
+pub const CONSTANT_SIZE: u64 = 64 << 10;
 
 /// A record of a log.
 pub const LOG_RECORD: u64 = 64;
 
-/// The subjects of every round. Few of each: contention is the point.
+/// Held directories: one by descriptor, one as working directory.
+pub const HELD_DIRS: u8 = 2;
+
+/// The names in a held directory that come and go.
+pub const HELD_NAMES: u8 = 3;
+
+/// A name in a held directory.
+pub fn held_name(slot: u8) -> String {
+    format!("n{slot}")
+}
+
+/// The names between which a held directory moves in its parent.
+pub const HELD_CALLED: [&str; 2] = ["d0", "d1"];
+
+impl Subject {
+    /// Whether it lasts for the whole run, and each worker keeps it open.
+    pub fn is_held(self) -> bool {
+        match self {
+            Subject::HeldData(_)
+            | Subject::HeldMapped(_)
+            | Subject::HeldAttr(_)
+            | Subject::HeldDir(_) => true,
+            Subject::Names(_)
+            | Subject::Data(_)
+            | Subject::Mapped(_)
+            | Subject::Log(_)
+            | Subject::Attr(_)
+            | Subject::Lock(_)
+            | Subject::Spliced(_) => false,
+        }
+    }
+}
+
+/// The subjects of every round, and of the run. Few of each: contention is the point.
 pub fn subjects() -> Vec<Subject> {
     let mut all: Vec<Subject> = (0..3).map(Subject::Names).collect();
     all.extend((0..3).map(Subject::Data));
@@ -101,6 +152,11 @@ pub fn subjects() -> Vec<Subject> {
     all.extend((0..2).map(Subject::Log));
     all.extend((0..2).map(Subject::Attr));
     all.extend((0..2).map(Subject::Lock));
+    all.extend((0..1).map(Subject::Spliced));
+    all.extend((0..1).map(Subject::HeldData));
+    all.extend((0..1).map(Subject::HeldMapped));
+    all.extend((0..1).map(Subject::HeldAttr));
+    all.extend((0..HELD_DIRS).map(Subject::HeldDir));
     all
 }
 

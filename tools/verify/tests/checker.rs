@@ -4,8 +4,8 @@
 use gupfs_verify::check::model::register::{Act, Register};
 use gupfs_verify::check::search::{Bound, SearchResult, Timed, search};
 use gupfs_verify::check::{Model, judge};
-use gupfs_verify::history::{Answer, Call, Flavour, History, Record, tag};
-use gupfs_verify::subject::{Range, Subject};
+use gupfs_verify::history::{Answer, Call, Flavour, History, Record, SpliceCall, tag};
+use gupfs_verify::subject::{CONSTANT_SIZE, Range, Subject};
 use proptest::prelude::*;
 
 /// An operation on a file of a few words, by which worker, how long before and after the moment of its effect it lasts.
@@ -255,4 +255,53 @@ fn a_finding_about_a_log_keeps_the_read_that_tells_where_the_records_are() {
         panic!("{judgement:?}");
     };
     assert!(finding.records.contains(&15), "{finding:?}");
+}
+
+/// Two workers on two mounts: one writes a spliced file, then the other reads it by sendfile: so many bytes, of this writer.
+fn sendfile_after_a_write(count: u64, shown: u64) -> History {
+    let whole = Range {
+        from: 0,
+        to: CONSTANT_SIZE,
+    };
+    let old = record(0, 0, write(whole, tag::of(0, 0)), 0, 10, Answer::Done);
+    let new = record(0, 1, write(whole, tag::of(0, 1)), 20, 30, Answer::Done);
+    let splice = Call::Splice {
+        range: whole,
+        how: SpliceCall::Sendfile,
+        flavour: Flavour::Session,
+    };
+    let answer = Answer::Bytes {
+        count,
+        runs: vec![(count, shown)],
+    };
+    let records = vec![old, new, record(1, 0, splice, 40, 50, answer)];
+    let spliced = records.into_iter().map(|record| Record {
+        subject: Subject::Spliced(0),
+        ..record
+    });
+    History::new(vec![0, 1], spliced.collect())
+}
+
+#[test]
+fn a_splice_is_judged_as_a_read() {
+    let findings = |history: &History, model| judge(history, model, Bound::default()).findings;
+    for model in [Model::Posix, Model::CloseToOpen] {
+        let new = sendfile_after_a_write(CONSTANT_SIZE, tag::of(0, 1));
+        assert_eq!(findings(&new, model), []);
+    }
+    let mut old = sendfile_after_a_write(CONSTANT_SIZE, tag::of(0, 0));
+    assert!(
+        findings(&old, Model::Posix)[0]
+            .about
+            .contains("bytes at 0 of spliced0")
+    );
+    // It may show the old bytes while they are overwritten.
+    old.records[1].end = Some(45);
+    assert_eq!(findings(&old, Model::Posix), []);
+    let short = sendfile_after_a_write(CONSTANT_SIZE / 2, tag::of(0, 1));
+    assert!(
+        findings(&short, Model::Posix)[0]
+            .about
+            .contains("the size of spliced0")
+    );
 }

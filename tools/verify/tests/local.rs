@@ -5,6 +5,9 @@
 #![allow(clippy::disallowed_methods)] // These tests stand outside every simulated world.
 
 use gupfs_skips::{Need, skip};
+use gupfs_verify::history::{Answer, Call, Flavour, Record, SpliceCall};
+use gupfs_verify::report::{FindingKind, ReportedFinding, Script};
+use gupfs_verify::subject::{Range, Subject};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -27,15 +30,21 @@ fn report(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(output)))
 }
 
-fn agrees(a: &Path, b: &Path) -> serde_json::Value {
+/// Groups of operations that do not run by themselves, with others.
+const ON_REQUEST: &str = "splice,held,mmap,data";
+
+fn agrees(a: &Path, b: &Path) {
     let out = tempfile::tempdir().unwrap();
     let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
     let found = out.path().to_str().unwrap();
-    let output = verify(&[a, b, "--seconds", &seconds(), "--json", "--out", found]);
-    let report = report(&output);
-    assert_eq!(report["verdict"], "agreed", "{report:#}");
-    assert_eq!(report["figures"]["undecided"], 0);
-    report
+    let length = ["--seconds", &seconds(), "--json", "--out", found];
+    let usual = verify(&[&[a, b], &length[..]].concat());
+    let on_request = verify(&[&[a, b, "--ops", ON_REQUEST, "--round", "1"], &length[..]].concat());
+    for output in [usual, on_request] {
+        let report = report(&output);
+        assert_eq!(report["verdict"], "agreed", "{report:#}");
+        assert_eq!(report["figures"]["undecided"], 0);
+    }
 }
 
 fn run(program: &str, arguments: &[&str]) -> bool {
@@ -106,6 +115,68 @@ fn xfs_agrees_with_itself() {
 #[test]
 fn tmpfs_agrees_with_itself() {
     agrees_on("tmpfs");
+}
+
+#[test]
+fn a_finding_about_what_is_spliced_or_held_is_played_again() {
+    let record = |moment: u64, worker, subject, call, answer| Record {
+        worker,
+        number: moment as u32,
+        subject,
+        call,
+        start: moment * 10,
+        end: Some(moment * 10 + 5),
+        answer,
+    };
+    let (from, to) = (0, 4096);
+    let splice = Call::Splice {
+        range: Range { from, to },
+        how: SpliceCall::Sendfile,
+        flavour: Flavour::Fresh,
+    };
+    let create = Call::Create {
+        at: 0,
+        exclusive: true,
+    };
+    let chmod = Call::SetMode { mode: 0o640 };
+    // What they answered when they were found does not matter.
+    let records = vec![
+        record(1, 0, Subject::HeldAttr(0), chmod, Answer::Done),
+        record(2, 1, Subject::HeldAttr(0), Call::Stat, Answer::None),
+        record(3, 1, Subject::HeldDir(1), create, Answer::Done),
+        record(4, 0, Subject::HeldDir(1), Call::GetCwd, Answer::None),
+        record(5, 1, Subject::Spliced(0), splice, Answer::None),
+    ];
+    let script = Script {
+        close_to_open: false,
+        mount_of: vec![0, 0],
+        found: ReportedFinding {
+            what: FindingKind::Disagreement,
+            about: "the mode of held/attr0".into(),
+            round: 3,
+            records,
+            fails: 1,
+            before: String::new(),
+            replayed: None,
+        },
+    };
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("found.sh");
+    let line = serde_json::to_string(&script).unwrap();
+    std::fs::write(&file, format!("#!/bin/sh\n#: {line}\n")).unwrap();
+    let output = verify(&[
+        place.path().to_str().unwrap(),
+        "--replay",
+        file.to_str().unwrap(),
+    ]);
+    assert!(
+        text(&output).contains("failed again 0 of "),
+        "{}",
+        text(&output)
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let left = std::fs::read_dir(place.path()).unwrap().count();
+    assert_eq!(left, 1, "only the script is left");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! Bytes: a read must not show what was overwritten by a write that was closed before the file was opened, or that the same
 //! worker made itself. A write may take effect as late as its close, so what it is overwritten by must have begun after that; or be
-//! the same worker's, whose writes stay in order. Locks are locks. Names, attributes, sizes and logs are not judged: the contract says nothing of them, and what
-//! a mount believes of a name decides what it asks for.
+//! the same worker's, whose writes stay in order. Locks are locks. Names, attributes, sizes, logs and what is held open are not judged:
+//! the contract says nothing of them, and what a mount believes of a name decides what it asks for.
 
 use super::project::{Ended, HistoryParts, SubjectRecords, by_subject, ended, locks_of, words};
 use super::search::Bound;
@@ -20,8 +20,16 @@ pub fn judge_close_to_open(history: &History, bound: Bound) -> Judgement {
     for of in by_subject(history) {
         match of.subject {
             Subject::Lock(_) => locks_of(&of, &mut parts),
-            Subject::Data(_) | Subject::Mapped(_) => bytes(&of, &mut findings),
-            Subject::Names(_) | Subject::Log(_) | Subject::Attr(_) => skipped += of.records.len(),
+            Subject::Data(_) | Subject::Mapped(_) | Subject::Spliced(_) => {
+                bytes(&of, &mut findings)
+            }
+            Subject::Names(_)
+            | Subject::Log(_)
+            | Subject::Attr(_)
+            | Subject::HeldData(_)
+            | Subject::HeldMapped(_)
+            | Subject::HeldAttr(_)
+            | Subject::HeldDir(_) => skipped += of.records.len(),
         }
     }
     let mut judgement = judge_parts(parts.parts, parts.permitted + skipped, bound);
@@ -157,9 +165,10 @@ fn sessions(of: &SubjectRecords) -> Vec<Session> {
 /// Whether the operation opens and closes by itself.
 fn own(call: &Call) -> bool {
     match call {
-        Call::Write { flavour, .. } | Call::Read { flavour, .. } | Call::Size { flavour } => {
-            *flavour == Flavour::Fresh
-        }
+        Call::Write { flavour, .. }
+        | Call::Read { flavour, .. }
+        | Call::Splice { flavour, .. }
+        | Call::Size { flavour } => *flavour == Flavour::Fresh,
         Call::MapRead { .. } | Call::MapWrite { .. } => true,
         _ => false,
     }

@@ -61,11 +61,14 @@ fn touches(call: &Call) -> Footprint {
         List { directory } => {
             Footprint::Slots(subject::listed(directory).fold(0, |mask, (slot, _)| mask | 1 << slot))
         }
-        Write { range, .. } | Read { range, .. } | MapRead { range } | MapWrite { range, .. } => {
-            Footprint::Bytes(range.from, range.to)
-        }
+        Write { range, .. }
+        | Read { range, .. }
+        | Splice { range, .. }
+        | MapRead { range }
+        | MapWrite { range, .. } => Footprint::Bytes(range.from, range.to),
         Allocate { range, .. } => Footprint::Bytes(range.from, range.to),
         Truncate { to } => Footprint::Bytes(to, u64::MAX),
+        MoveDir { .. } | GetCwd => Footprint::Slots(1 << 31),
         Open | Close | Sync => Footprint::Nothing,
         _ => Footprint::All,
     }

@@ -7,6 +7,7 @@
 mod clock;
 mod connection;
 mod faults;
+mod held;
 mod judge_thread;
 mod mount_address;
 mod probe;

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use super::workers::Workers;
-use super::{RunResult, Settings, cannot, probe};
+use super::{RunResult, Settings, cannot, held, probe};
 use crate::check::{Bound, Judgement, judge};
 use crate::history::{History, Record};
 use crate::report::{Replayed, ReportedFinding, Script};
+use crate::subject::Subject;
 use crate::work::Order;
 
 /// Replays of the small history, then of more of what went before.
@@ -64,6 +65,13 @@ pub fn replay(settings: &Settings, script: &Script) -> RunResult<Replayed> {
     }
     let mut workers = Workers::start(settings)?;
     probe::probe(&mut workers, settings)?;
+    let records = &script.found.records;
+    let has_held = records.iter().any(|record| record.subject.is_held());
+    let is_mapped = |record: &Record| matches!(record.subject, Subject::HeldMapped(_));
+    if has_held && let Err(cannot) = held::hold(&mut workers, records.iter().any(is_mapped)) {
+        workers.remove_directory();
+        return Err(cannot);
+    }
     let replayed = repeat(
         &mut workers,
         settings,
@@ -72,6 +80,9 @@ pub fn replay(settings: &Settings, script: &Script) -> RunResult<Replayed> {
         0,
         Instant::now(),
     );
+    if has_held {
+        held::release(&mut workers);
+    }
     workers.remove_directory();
     replayed
 }
@@ -109,6 +120,9 @@ fn once(
 ) -> RunResult<Judgement> {
     let all = workers.all();
     workers.tell(&all[..1], |_| Order::Furnish { round })?;
+    if records.iter().any(|record| record.subject.is_held()) {
+        workers.tell(&all[..1], |_| Order::LookAtHeld { round })?;
+    }
     // Those that overlap the first that is left go together.
     let mut left: Vec<&Record> = records.iter().collect();
     while !left.is_empty() {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::faults::{self, Injected};
+use super::held::{self, Unanswered};
 use super::judge_thread::{JudgeThread, JudgedRound};
 use super::replay::confirm;
 use super::workers::{Loss, Workers};
@@ -10,6 +11,7 @@ use super::{RunResult, Settings, probe};
 use crate::check::{Certainty, certainty};
 use crate::history::{Answer, History, Nanos, Record};
 use crate::report::{Figures, FindingKind, ReportedFinding, Run};
+use crate::subject::Subject;
 use crate::work::{Order, RoundPlan, now};
 
 /// Between the order to work and the begin: it must have reached all.
@@ -28,6 +30,12 @@ const BEFORE_A_HANG: usize = 10;
 pub fn run(settings: &Settings) -> RunResult<Run> {
     let mut workers = Workers::start(settings)?;
     probe::probe(&mut workers, settings)?;
+    let has_held = settings.mix.has_held();
+    let mapped = settings.mix.has(Subject::HeldMapped(0));
+    if has_held && let Err(cannot) = held::hold(&mut workers, mapped) {
+        workers.remove_directory();
+        return Err(cannot);
+    }
     let mut run = Run {
         mounts: settings
             .sites
@@ -48,6 +56,9 @@ pub fn run(settings: &Settings) -> RunResult<Run> {
     let figures = &mut run.figures;
     figures.operations_per_second = figures.operations as f64 / figures.seconds.max(1e-9);
     figures.clock_uncertain_us = workers.uncertain().as_nanos() as f64 / 1e3;
+    if has_held {
+        held::release(&mut workers);
+    }
     workers.remove_directory();
     Ok(run)
 }
@@ -55,6 +66,7 @@ pub fn run(settings: &Settings) -> RunResult<Run> {
 fn rounds(workers: &mut Workers, settings: &Settings, run: &mut Run) -> RunResult<()> {
     let judge = JudgeThread::start(settings.model);
     let mut injected = Injected::default();
+    let mut unanswered = Unanswered::default();
     let begun = Instant::now();
     let mut worked = Duration::ZERO;
     let mut ended = Ok(());
@@ -71,7 +83,7 @@ fn rounds(workers: &mut Workers, settings: &Settings, run: &mut Run) -> RunResul
         };
         worked += before.elapsed();
         tally(&mut run.figures, &history);
-        judge.give(round, history)?;
+        judge.give(round, unanswered.join(history))?;
         while let Some(judged) = judge.verdict() {
             hear(workers, settings, run, judged)?;
         }
@@ -150,6 +162,9 @@ fn round(
 ) -> RunResult<History> {
     let all = workers.all();
     workers.tell(&all[..1], |_| Order::Furnish { round })?;
+    if settings.mix.has_held() {
+        workers.tell(&all[..1], |_| Order::LookAtHeld { round })?;
+    }
     let left = settings
         .length
         .saturating_sub(Duration::from_secs_f64(run.figures.seconds));

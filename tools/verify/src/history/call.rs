@@ -19,6 +19,17 @@ pub enum Allocate {
     Zero,
 }
 
+/// A system call that passes the pages of a file on instead of copying its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SpliceCall {
+    /// sendfile(2) into a memory file.
+    Sendfile,
+    /// splice(2) into a pipe.
+    Splice,
+    /// copy_file_range(2) into another file of the mount.
+    CopyFileRange,
+}
+
 /// Through which descriptor bytes are read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Flavour {
@@ -141,6 +152,21 @@ pub enum Call {
         first: u8,
         last: u8,
     },
+
+    /// fstat(2), as programs ask for the size first, then the range through a call that passes pages on.
+    Splice {
+        range: Range,
+        how: SpliceCall,
+        flavour: Flavour,
+    },
+
+    // Held directories; in them `Create`, `Look` and `Unlink`, whose slots are their names.
+    /// renameat(2) of the directory in its parent, which is held too, from the other of its two names.
+    MoveDir {
+        to: u8,
+    },
+    /// getcwd(2): the directory's own name.
+    GetCwd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -199,6 +225,8 @@ pub enum Answer {
         mode: u32,
         seconds: u64,
     },
+    /// `GetCwd`: which of its two names the directory has; 2: another.
+    Called(u8),
 }
 
 impl Call {
@@ -214,6 +242,8 @@ impl Call {
                 | Open
                 | Close
                 | Read { .. }
+                | Splice { .. }
+                | GetCwd
                 | Size { .. }
                 | Sync
                 | MapRead { .. }
@@ -285,6 +315,13 @@ impl Call {
             Stat => "stat",
             Lock { .. } => "lock",
             Unlock { .. } => "unlock",
+            MoveDir { .. } => "rename-directory",
+            GetCwd => "getcwd",
+            Splice { how, .. } => match how {
+                SpliceCall::Sendfile => "sendfile",
+                SpliceCall::Splice => "splice",
+                SpliceCall::CopyFileRange => "copy_file_range",
+            },
         }
     }
 }

@@ -8,7 +8,7 @@ mod call;
 mod show;
 pub mod tag;
 
-pub use call::{Allocate, Answer, Call, Flavour, Kind, Rename};
+pub use call::{Allocate, Answer, Call, Flavour, Kind, Rename, SpliceCall};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub type Nanos = u64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub worker: u16,
-    /// Which operation of its worker, from 0 in every round.
+    /// Which operation of its worker in the run.
     pub number: u32,
     pub subject: Subject,
     pub call: Call,

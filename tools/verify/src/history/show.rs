@@ -1,7 +1,7 @@
 //! Operations as a person reads them.
 
 use super::{Allocate, Answer, Call, Flavour, Kind, Record, Rename, tag};
-use crate::subject::{Subject, slot_path, subject_path};
+use crate::subject::{HELD_CALLED, Subject, held_name, slot_path, subject_path};
 
 /// A tag as its writer: `w3#17` is the 17th operation of worker 3.
 pub fn writer(of: u64) -> String {
@@ -19,7 +19,10 @@ impl Record {
     /// The operation as one would type it.
     pub fn asked(&self) -> String {
         let whole = subject_path(self.subject);
-        let path = |slot: u8| format!("{whole}/{}", slot_path(slot));
+        let path = |slot: u8| match self.subject {
+            Subject::HeldDir(_) => format!("{whole}/*/{}", held_name(slot)),
+            _ => format!("{whole}/{}", slot_path(slot)),
+        };
         let call = &self.call;
         let name = call.name();
         match call {
@@ -41,6 +44,10 @@ impl Record {
                 };
                 format!("rename {} {}{how}", path(*from), path(*to))
             }
+            Call::MoveDir { to } => {
+                let [from, to] = [1 - to, *to].map(|at| HELD_CALLED[usize::from(at)]);
+                format!("rename {whole}/{from} {whole}/{to}")
+            }
             Call::Link { from, to } => format!("link {} {}", path(*from), path(*to)),
             Call::Symlink { at, tag } => format!("symlink to-{} {}", writer(*tag), path(*at)),
             Call::Publish { at, tag } => {
@@ -60,6 +67,14 @@ impl Record {
             Call::Read { range, flavour } => {
                 format!(
                     "{}read {whole} {}..{}",
+                    fresh(*flavour),
+                    range.from,
+                    range.to
+                )
+            }
+            Call::Splice { range, flavour, .. } => {
+                format!(
+                    "{}fstat, {name} {whole} {}..{}",
                     fresh(*flavour),
                     range.from,
                     range.to
@@ -144,6 +159,10 @@ impl Record {
                 0 => "none".into(),
                 tag => writer(*tag),
             },
+            Answer::Called(name) => match HELD_CALLED.get(usize::from(*name)) {
+                Some(name) => format!("called {name}"),
+                None => "called by another name".into(),
+            },
             Answer::Attributes { mode, seconds } => format!("mode {mode:o}, time {seconds}"),
         }
     }
@@ -159,6 +178,11 @@ impl Subject {
             Subject::Log(_) => "append",
             Subject::Attr(_) => "attributes",
             Subject::Lock(_) => "locks",
+            Subject::Spliced(_) => "splice",
+            Subject::HeldData(_)
+            | Subject::HeldMapped(_)
+            | Subject::HeldAttr(_)
+            | Subject::HeldDir(_) => "held",
         }
     }
 }

@@ -10,10 +10,10 @@ pub const WORD: u64 = 8;
 /// The tag of words that no worker wrote.
 pub const BAD: u64 = u64::MAX;
 
-/// Workers are below this, their operations in a round below 2³².
+/// Workers are below this, their operations in a run below 2³².
 pub const WORKERS_MAX: u16 = 1 << 15;
 
-/// The tag of an operation: unique in its round, never 0 and never [`BAD`].
+/// The tag of an operation: unique in its run, never 0 and never [`BAD`].
 pub fn of(worker: u16, number: u32) -> u64 {
     debug_assert!(worker < WORKERS_MAX);
     (u64::from(worker) + 1) << 32 | u64::from(number)

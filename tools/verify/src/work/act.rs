@@ -1,7 +1,7 @@
 //! Performs a call and returns its answer.
 
 use super::{RoundDirectory, SysResult};
-use crate::history::{Answer, Call};
+use crate::history::{Answer, Call, SpliceCall};
 use crate::subject::Subject;
 
 impl RoundDirectory {
@@ -10,6 +10,10 @@ impl RoundDirectory {
         match call {
             Call::Publish { tag, .. } => self.write_unpublished(number, *tag),
             Call::Lock { .. } | Call::Unlock { .. } => self.open_lock(subject),
+            Call::Splice {
+                how: SpliceCall::CopyFileRange,
+                ..
+            } => self.open_copy(),
             _ => Ok(()),
         }
     }
@@ -65,6 +69,13 @@ impl RoundDirectory {
                 exclusive,
             } => self.lock(subject, first, last, Some(exclusive)),
             Unlock { first, last } => self.lock(subject, first, last, None),
+            MoveDir { to } => self.move_dir(subject, to),
+            GetCwd => self.get_cwd(),
+            Splice {
+                range,
+                how,
+                flavour,
+            } => self.splice(subject, range, how, flavour),
         }
     }
 }

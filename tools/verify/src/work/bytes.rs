@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fstat, fsync, ftruncate, stat};
 use rustix::io::{Errno, pread, pwrite, write};
 
-use super::{RoundDirectory, SysResult, open_there, sys};
+use super::sys::{Mapping, ProtFlags};
+use super::{RoundDirectory, SysResult, open_there};
 use crate::history::{Allocate, Answer, Flavour, tag};
 use crate::subject::{LOG_RECORD, Range, Subject};
 
@@ -13,7 +14,7 @@ use crate::subject::{LOG_RECORD, Range, Subject};
 const LOG_MAX: usize = 1 << 20;
 
 /// A session's descriptor, or one for a single operation.
-enum OpenDescriptor<'a> {
+pub(super) enum OpenDescriptor<'a> {
     Session(BorrowedFd<'a>),
     Fresh(OwnedFd),
 }
@@ -29,7 +30,7 @@ impl AsFd for OpenDescriptor<'_> {
 
 impl RoundDirectory {
     pub fn has_session(&self, subject: Subject) -> bool {
-        self.sessions.contains_key(&subject)
+        subject.is_held() || self.sessions.contains_key(&subject)
     }
 
     pub fn sessions(&self) -> Vec<Subject> {
@@ -48,10 +49,13 @@ impl RoundDirectory {
     }
 
     fn session(&self, subject: Subject) -> SysResult<&OwnedFd> {
-        self.sessions.get(&subject).ok_or(Errno::BADF)
+        match subject.is_held() {
+            true => self.held()?.file(subject).ok_or(Errno::BADF),
+            false => self.sessions.get(&subject).ok_or(Errno::BADF),
+        }
     }
 
-    fn through(
+    pub(super) fn through(
         &self,
         subject: Subject,
         flavour: Flavour,
@@ -116,8 +120,13 @@ impl RoundDirectory {
     }
 
     pub(super) fn map_read(&self, subject: Subject, range: Range) -> SysResult {
-        let fd = open_there(&self.path(subject), OFlags::RDONLY)?;
-        let bytes = sys::map_read(&fd, range.from, range.to)?;
+        let bytes = match subject.is_held() {
+            true => self.held()?.mapping()?.load(range.from, range.to),
+            false => {
+                let fd = open_there(&self.path(subject), OFlags::RDONLY)?;
+                Mapping::new(&fd, range.to, ProtFlags::READ)?.load(range.from, range.to)
+            }
+        };
         Ok(Answer::Bytes {
             count: bytes.len() as u64,
             runs: tag::read(&bytes, range.from),
@@ -125,9 +134,14 @@ impl RoundDirectory {
     }
 
     pub(super) fn map_write(&self, subject: Subject, range: Range, tag: u64) -> SysResult {
-        let fd = open_there(&self.path(subject), OFlags::RDWR)?;
         let bytes = tag::fill(tag, range.from, range.to);
-        sys::map_write(&fd, range.from, &bytes)?;
+        if subject.is_held() {
+            self.held()?.mapping()?.store(range.from, &bytes)?;
+            return Ok(Answer::Done);
+        }
+        let fd = open_there(&self.path(subject), OFlags::RDWR)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        Mapping::new(&fd, range.to, access)?.store(range.from, &bytes)?;
         Ok(Answer::Done)
     }
 

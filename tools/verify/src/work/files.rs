@@ -1,8 +1,11 @@
 //! Operations on attributes and locks; the initial files of a round.
 
+use std::os::fd::OwnedFd;
+
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, XattrFlags,
-    chmod, flock, ftruncate, getxattr, mkdir, open, removexattr, setxattr, stat, utimensat,
+    chmod, fchmod, fgetxattr, flock, fremovexattr, fsetxattr, fstat, ftruncate, futimens, getxattr,
+    mkdir, open, removexattr, setxattr, stat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -10,7 +13,7 @@ use super::{RoundDirectory, SysResult, open_there, sys};
 use crate::check::ATTRIBUTES;
 use crate::check::model::locks::UNITS;
 use crate::history::{Answer, tag};
-use crate::subject::{MAPPED_SIZE, Subject, UNPUBLISHED, subjects};
+use crate::subject::{CONSTANT_SIZE, Subject, UNPUBLISHED, subjects};
 
 const XATTR: &str = "user.verify";
 
@@ -20,7 +23,7 @@ impl RoundDirectory {
         let dir_mode = Mode::from_raw_mode(0o755);
         mkdir(&self.directory, dir_mode)?;
         mkdir(self.directory.join(UNPUBLISHED), dir_mode)?;
-        for subject in subjects() {
+        for subject in subjects().into_iter().filter(|subject| !subject.is_held()) {
             let path = self.path(subject);
             if let Subject::Names(_) = subject {
                 mkdir(&path, dir_mode)?;
@@ -31,12 +34,8 @@ impl RoundDirectory {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             let fd = open(&path, flags, Mode::from_raw_mode(0o600))?;
             match subject {
-                Subject::Mapped(_) => ftruncate(&fd, MAPPED_SIZE)?,
-                Subject::Attr(_) => {
-                    drop(fd);
-                    self.set_mode(subject, ATTRIBUTES.0)?;
-                    self.set_time(subject, ATTRIBUTES.1)?;
-                }
+                Subject::Mapped(_) | Subject::Spliced(_) => ftruncate(&fd, CONSTANT_SIZE)?,
+                Subject::Attr(_) => set_initial_attributes(&fd)?,
                 _ => {}
             }
         }
@@ -44,43 +43,47 @@ impl RoundDirectory {
     }
 
     pub(super) fn set_mode(&self, subject: Subject, mode: u32) -> SysResult {
-        chmod(self.path(subject), Mode::from_raw_mode(mode))?;
+        let mode = Mode::from_raw_mode(mode);
+        match self.held_file(subject)? {
+            Some(fd) => fchmod(fd, mode)?,
+            None => chmod(self.path(subject), mode)?,
+        }
         Ok(Answer::Done)
     }
 
     pub(super) fn set_time(&self, subject: Subject, seconds: u64) -> SysResult {
-        let times = Timestamps {
-            last_access: Timespec {
-                tv_sec: 0,
-                tv_nsec: UTIME_OMIT as _,
-            },
-            last_modification: Timespec {
-                tv_sec: seconds as i64,
-                tv_nsec: 0,
-            },
-        };
-        utimensat(CWD, self.path(subject), &times, AtFlags::empty())?;
+        let times = modified(seconds);
+        match self.held_file(subject)? {
+            Some(fd) => futimens(fd, &times)?,
+            None => utimensat(CWD, self.path(subject), &times, AtFlags::empty())?,
+        }
         Ok(Answer::Done)
     }
 
     pub(super) fn set_xattr(&self, subject: Subject, tag: u64) -> SysResult {
-        setxattr(
-            self.path(subject),
-            XATTR,
-            &tag.to_le_bytes(),
-            XattrFlags::empty(),
-        )?;
+        let (value, flags) = (tag.to_le_bytes(), XattrFlags::empty());
+        match self.held_file(subject)? {
+            Some(fd) => fsetxattr(fd, XATTR, &value, flags)?,
+            None => setxattr(self.path(subject), XATTR, &value, flags)?,
+        }
         Ok(Answer::Done)
     }
 
     pub(super) fn remove_xattr(&self, subject: Subject) -> SysResult {
-        removexattr(self.path(subject), XATTR)?;
+        match self.held_file(subject)? {
+            Some(fd) => fremovexattr(fd, XATTR)?,
+            None => removexattr(self.path(subject), XATTR)?,
+        }
         Ok(Answer::Done)
     }
 
     pub(super) fn get_xattr(&self, subject: Subject) -> SysResult {
         let mut value = [0u8; 16];
-        match getxattr(self.path(subject), XATTR, &mut value[..]) {
+        let got = match self.held_file(subject)? {
+            Some(fd) => fgetxattr(fd, XATTR, &mut value[..]),
+            None => getxattr(self.path(subject), XATTR, &mut value[..]),
+        };
+        match got {
             Ok(8) => {
                 let tag = value
                     .first_chunk()
@@ -94,11 +97,22 @@ impl RoundDirectory {
     }
 
     pub(super) fn stat(&self, subject: Subject) -> SysResult {
-        let stat = stat(self.path(subject))?;
+        let stat = match self.held_file(subject)? {
+            Some(fd) => fstat(fd)?,
+            None => stat(self.path(subject))?,
+        };
         Ok(Answer::Attributes {
             mode: stat.st_mode & 0o7777,
             seconds: stat.st_mtime as u64,
         })
+    }
+
+    /// The descriptor of a held file; None: it is not held.
+    fn held_file(&self, subject: Subject) -> SysResult<Option<&OwnedFd>> {
+        match subject.is_held() {
+            true => self.held()?.file(subject).ok_or(Errno::BADF).map(Some),
+            false => Ok(None),
+        }
     }
 
     pub(super) fn open_lock(&mut self, subject: Subject) -> SysResult<()> {
@@ -132,5 +146,24 @@ impl RoundDirectory {
             },
         )?;
         Ok(Answer::Done)
+    }
+}
+
+/// The attributes that every file for them begins with.
+pub(super) fn set_initial_attributes(fd: &OwnedFd) -> SysResult<()> {
+    fchmod(fd, Mode::from_raw_mode(ATTRIBUTES.0))?;
+    futimens(fd, &modified(ATTRIBUTES.1))
+}
+
+fn modified(seconds: u64) -> Timestamps {
+    Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT as _,
+        },
+        last_modification: Timespec {
+            tv_sec: seconds as i64,
+            tv_nsec: 0,
+        },
     }
 }

@@ -7,10 +7,13 @@
 mod act;
 mod bytes;
 mod files;
+mod held;
+mod look;
 mod names;
 mod progress;
 mod protocol;
 mod round;
+mod splice;
 mod sys;
 
 pub use progress::now;
@@ -20,10 +23,12 @@ pub use round::serve;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
+use self::held::HeldObjects;
 use crate::history::Answer;
 use crate::subject::{Subject, UNPUBLISHED, subject_path};
 
@@ -34,24 +39,34 @@ type SysResult<T = Answer> = Result<T, Errno>;
 pub struct RoundDirectory {
     directory: PathBuf,
     worker: u16,
+    /// What lasts for the run.
+    held: Option<Rc<HeldObjects>>,
     sessions: BTreeMap<Subject, OwnedFd>,
     /// Opened once: closing any descriptor of a file frees its fcntl locks.
     locks: BTreeMap<Subject, OwnedFd>,
     logs: BTreeMap<Subject, OwnedFd>,
+    /// The file that copy_file_range(2) copies to: no other worker knows it.
+    copy: Option<OwnedFd>,
     /// The file that is ready to be published.
     unpublished: Option<(PathBuf, Answer)>,
 }
 
 impl RoundDirectory {
-    pub fn new(directory: PathBuf, worker: u16) -> RoundDirectory {
+    pub fn new(directory: PathBuf, worker: u16, held: Option<Rc<HeldObjects>>) -> RoundDirectory {
         RoundDirectory {
             directory,
             worker,
+            held,
             sessions: BTreeMap::new(),
             locks: BTreeMap::new(),
             logs: BTreeMap::new(),
+            copy: None,
             unpublished: None,
         }
+    }
+
+    fn held(&self) -> SysResult<&HeldObjects> {
+        self.held.as_deref().ok_or(Errno::BADF)
     }
 
     fn path(&self, subject: Subject) -> PathBuf {

@@ -25,6 +25,9 @@ impl RoundDirectory {
     }
 
     pub(super) fn create(&self, subject: Subject, at: u8, exclusive: bool) -> SysResult {
+        if let Some(answer) = self.held_create(subject, at)? {
+            return Ok(answer);
+        }
         let mut flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         flags.set(OFlags::EXCL, exclusive);
         let fd = open(self.slot(subject, at), flags, FILE_MODE)?;
@@ -50,12 +53,10 @@ impl RoundDirectory {
     }
 
     pub(super) fn look(&self, subject: Subject, at: u8) -> SysResult {
-        let stat = lstat(self.slot(subject, at))?;
-        Ok(Answer::Seen {
-            kind: kind(&stat),
-            inode: stat.st_ino,
-            links: stat.st_nlink,
-        })
+        match self.held_look(subject, at)? {
+            Some(answer) => Ok(answer),
+            None => Ok(seen(&lstat(self.slot(subject, at))?)),
+        }
     }
 
     pub(super) fn list(&self, subject: Subject, directory: u8) -> SysResult {
@@ -76,6 +77,9 @@ impl RoundDirectory {
     }
 
     pub(super) fn unlink(&self, subject: Subject, at: u8) -> SysResult {
+        if let Some(answer) = self.held_unlink(subject, at)? {
+            return Ok(answer);
+        }
         unlink(self.slot(subject, at))?;
         Ok(Answer::Done)
     }
@@ -162,12 +166,20 @@ impl RoundDirectory {
     }
 }
 
-fn file(fd: &OwnedFd, tag: u64) -> SysResult {
+pub(super) fn file(fd: &OwnedFd, tag: u64) -> SysResult {
     Ok(Answer::File {
         inode: fstat(fd)?.st_ino,
         generation: sys::generation(fd),
         tag,
     })
+}
+
+pub(super) fn seen(stat: &Stat) -> Answer {
+    Answer::Seen {
+        kind: kind(stat),
+        inode: stat.st_ino,
+        links: stat.st_nlink,
+    }
 }
 
 fn kind(stat: &Stat) -> Kind {

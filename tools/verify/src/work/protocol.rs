@@ -24,6 +24,18 @@ pub enum Order {
     Furnish {
         round: u32,
     },
+    /// Make what is held over rounds, in the directory of the run.
+    FurnishHeld,
+    /// Open it, and go into its directory; map a file too.
+    Hold {
+        mapped: bool,
+    },
+    /// A look at everything that is held, before the others begin.
+    LookAtHeld {
+        round: u32,
+    },
+    /// Close it, and leave its directory.
+    Release,
     Work(RoundPlan),
     /// A look at everything, when all have finished.
     LookAround {

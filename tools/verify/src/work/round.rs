@@ -2,18 +2,21 @@
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::RoundDirectory;
+use super::held::{self, HeldObjects};
+use super::look::looks;
 use super::progress::{SharedProgress, now};
 use super::protocol::{Order, Report, RoundPlan};
 use crate::frame;
 use crate::history::{Answer, Call, Flavour, Nanos, Record};
-use crate::mix::{self, WorkerMemory};
+use crate::mix::{self, Mix, WorkerMemory};
 use crate::rng::Rng;
-use crate::subject::{Subject, UNPUBLISHED, WHOLE, subjects};
+use crate::subject::{Subject, UNPUBLISHED, subjects};
 
 /// How often a worker says what it is doing.
 const BEAT: Duration = Duration::from_millis(100);
@@ -87,6 +90,9 @@ struct Worker {
     number: u16,
     directory: PathBuf,
     room: Option<(u32, RoundDirectory)>,
+    held: Option<Rc<HeldObjects>>,
+    /// What it last worked on.
+    mix: Option<Mix>,
     /// Of the next operation.
     next: u32,
     memory: WorkerMemory,
@@ -108,8 +114,11 @@ impl Worker {
     fn new(number: u16, directory: PathBuf) -> Worker {
         Worker {
             number,
-            directory,
+            // The working directory will be another. (Absolute, unless it is empty.)
+            directory: std::path::absolute(&directory).unwrap_or(directory),
             room: None,
+            held: None,
+            mix: None,
             next: 0,
             memory: WorkerMemory::default(),
         }
@@ -127,16 +136,34 @@ impl Worker {
                 return Ok(Report::Found(stat.ok().map(|stat| stat.st_ino)));
             }
             Order::Furnish { round } => {
-                let room = RoundDirectory::new(self.round_directory(round), self.number);
+                let room = RoundDirectory::new(self.round_directory(round), self.number, None);
                 let made = room.furnish();
                 made.map_err(|errno| {
                     self.cannot("furnish", &self.round_directory(round), &errno.into())
                 })?;
             }
+            Order::FurnishHeld => {
+                let made = held::furnish(&self.directory);
+                made.map_err(|errno| self.cannot("furnish", &self.directory, &errno.into()))?;
+            }
+            Order::Hold { mapped } => {
+                let held = HeldObjects::open(&self.directory, mapped);
+                let held = held
+                    .map_err(|errno| self.cannot("hold files of", &self.directory, &errno.into()));
+                self.held = Some(Rc::new(held?));
+            }
+            Order::LookAtHeld { round } => {
+                self.enter(round);
+                self.look(Subject::is_held, progress)?;
+            }
+            Order::Release => {
+                (self.room, self.held) = (None, None);
+                held::leave();
+            }
             Order::Work(plan) => self.work(&plan, progress)?,
             Order::LookAround { round } => {
                 self.enter(round);
-                self.look_around(progress)?;
+                self.look(|_| true, progress)?;
             }
             Order::Do { round, record } => {
                 self.enter(round);
@@ -174,15 +201,15 @@ impl Worker {
         {
             self.room = Some((
                 round,
-                RoundDirectory::new(self.round_directory(round), self.number),
+                RoundDirectory::new(self.round_directory(round), self.number, self.held.clone()),
             ));
-            self.next = 0;
             self.memory = WorkerMemory::default();
         }
     }
 
     fn work(&mut self, plan: &RoundPlan, progress: &SharedProgress) -> Result<(), String> {
         self.enter(plan.round);
+        self.mix = Some(plan.mix.clone());
         let subjects = plan.mix.subjects();
         let mut rng = Rng::of(&[plan.seed, u64::from(plan.round), u64::from(self.number) + 1]);
         let mut turn = 0;
@@ -220,26 +247,18 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads all there is, through descriptors of its own.
-    fn look_around(&mut self, progress: &SharedProgress) -> Result<(), String> {
-        let flavour = Flavour::Fresh;
-        for subject in subjects() {
-            let calls = match subject {
-                Subject::Names(_) => (0..crate::subject::SLOTS)
-                    .flat_map(|at| [Call::Look { at }, Call::Get { at }])
-                    .chain([Call::List { directory: 0 }, Call::List { directory: 1 }])
-                    .collect(),
-                Subject::Data(_) | Subject::Mapped(_) => vec![
-                    Call::Size { flavour },
-                    Call::Read {
-                        range: WHOLE,
-                        flavour,
-                    },
-                ],
-                Subject::Log(_) => vec![Call::LogSize, Call::ReadLog],
-                Subject::Attr(_) => vec![Call::Stat, Call::GetXattr],
-                Subject::Lock(_) => Vec::new(),
+    /// Reads what was worked on, of these subjects.
+    fn look(
+        &mut self,
+        of: impl Fn(Subject) -> bool,
+        progress: &SharedProgress,
+    ) -> Result<(), String> {
+        for subject in subjects().into_iter().filter(|subject| of(*subject)) {
+            let is_there = match &self.held {
+                Some(held) if subject.is_held() => held.has(subject),
+                _ => !subject.is_held() && self.mix.as_ref().is_none_or(|mix| mix.has(subject)),
             };
+            let calls = if is_there { looks(subject) } else { Vec::new() };
             for call in calls {
                 self.one(subject, call, progress)?;
             }
@@ -334,9 +353,10 @@ impl Worker {
 
 fn needs_session(call: &Call) -> bool {
     match call {
-        Call::Write { flavour, .. } | Call::Read { flavour, .. } | Call::Size { flavour } => {
-            *flavour == Flavour::Session
-        }
+        Call::Write { flavour, .. }
+        | Call::Read { flavour, .. }
+        | Call::Splice { flavour, .. }
+        | Call::Size { flavour } => *flavour == Flavour::Session,
         Call::Truncate { .. } | Call::Allocate { .. } | Call::Sync | Call::Close => true,
         _ => false,
     }

@@ -3,7 +3,9 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
+use rustix::mm::{MapFlags, MsyncFlags, mmap, msync, munmap};
+
+pub use rustix::mm::ProtFlags;
 
 use super::SysResult;
 
@@ -50,60 +52,57 @@ pub fn generation(fd: impl AsFd) -> u32 {
     }
 }
 
-/// Reads bytes of a file through a mapping that begins at its start. They must lie inside the file, as long as this takes.
-pub fn map_read(fd: impl AsFd, from: u64, to: u64) -> SysResult<Vec<u8>> {
-    let length = to as usize;
-    // SAFETY: the kernel chooses the place, so nothing of ours is overlaid.
-    let start = unsafe {
-        mmap(
-            std::ptr::null_mut(),
-            length,
-            ProtFlags::READ,
-            MapFlags::SHARED,
-            fd,
-            0,
-        )
-    }?;
-    let bytes = (from as usize..length)
-        // SAFETY: inside the mapping, of which no reference exists; other processes may change it at any time.
-        .map(|at| unsafe { start.cast::<u8>().add(at).read_volatile() })
-        .collect();
-    // SAFETY: it was mapped above, and nothing points into it any more.
-    unsafe { munmap(start, length) }?;
-    Ok(bytes)
+/// A shared mapping of a file from its start. The file must be as long as the mapping, as long as that is used.
+pub struct Mapping {
+    start: *mut std::ffi::c_void,
+    length: usize,
 }
 
-/// Writes bytes of a file through a mapping that begins at its start, and brings them to the file.
-pub fn map_write(fd: impl AsFd, from: u64, bytes: &[u8]) -> SysResult<()> {
-    let length = from as usize + bytes.len();
-    // SAFETY: the kernel chooses the place, so nothing of ours is overlaid.
-    let start = unsafe {
-        mmap(
-            std::ptr::null_mut(),
-            length,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED,
-            fd,
-            0,
-        )
-    }?;
-    for (word, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
-        // SAFETY: inside the mapping, of which no reference exists. Aligned: the mapping begins at a page, `from` is a multiple
-        // of eight. A word is stored at once, so that no reader sees half of one.
-        unsafe {
-            start
-                .cast::<u8>()
-                .add(from as usize)
-                .cast::<u64>()
-                .add(word)
-                .write_volatile(u64::from_ne_bytes(*eight));
-        }
+impl Mapping {
+    pub fn new(fd: impl AsFd, length: u64, access: ProtFlags) -> SysResult<Mapping> {
+        let length = length as usize;
+        let nowhere = std::ptr::null_mut();
+        // SAFETY: the kernel chooses the place, so nothing of ours is overlaid.
+        let start = unsafe { mmap(nowhere, length, access, MapFlags::SHARED, fd, 0) }?;
+        Ok(Mapping { start, length })
     }
-    // SAFETY: exactly what was mapped above.
-    let synced = unsafe { msync(start, length, MsyncFlags::SYNC) };
-    // SAFETY: as above, and nothing points into it any more.
-    unsafe { munmap(start, length) }?;
-    synced
+
+    /// The bytes of a range inside the mapping, which is readable.
+    pub fn load(&self, from: u64, to: u64) -> Vec<u8> {
+        assert!(to as usize <= self.length, "inside the mapping");
+        (from as usize..to as usize)
+            // SAFETY: inside the mapping, of which no reference exists; other processes may change it at any time.
+            .map(|at| unsafe { self.start.cast::<u8>().add(at).read_volatile() })
+            .collect()
+    }
+
+    /// Stores bytes in the mapping, which is writable, at an offset that is a multiple of eight, and brings them to the file.
+    pub fn store(&self, from: u64, bytes: &[u8]) -> SysResult<()> {
+        let from = from as usize;
+        assert!(from + bytes.len() <= self.length, "inside the mapping");
+        for (word, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            // SAFETY: inside the mapping, of which no reference exists. Aligned: the mapping begins at a page, `from` is a
+            // multiple of eight. A word is stored at once, so that no reader sees half of one.
+            unsafe {
+                self.start
+                    .cast::<u8>()
+                    .add(from)
+                    .cast::<u64>()
+                    .add(word)
+                    .write_volatile(u64::from_ne_bytes(*eight));
+            }
+        }
+        // SAFETY: exactly what was mapped.
+        unsafe { msync(self.start, self.length, MsyncFlags::SYNC) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped, and nothing points into it any more.
+        let unmapped = unsafe { munmap(self.start, self.length) };
+        debug_assert!(unmapped.is_ok(), "it was mapped: {unmapped:?}");
+    }
 }
 
 fn last_errno() -> Errno {

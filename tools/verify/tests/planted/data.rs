@@ -13,7 +13,8 @@ const BLOCK: u64 = 4096;
 impl Served {
     pub(crate) fn read_bytes(&self, inode: u64, from: u64, size: u64) -> Outcome<Vec<u8>> {
         let mut state = self.state();
-        if self.switch.is(Fault::WriteBehind)
+        let late = self.switch.is(Fault::OldFileOldBytes) && state.is_old(inode);
+        if (late || self.switch.is(Fault::WriteBehind))
             && let Some(old) = state
                 .old_data
                 .get(&inode)
@@ -89,7 +90,7 @@ impl Served {
         data: &[u8],
         append: bool,
     ) -> Outcome<()> {
-        let mut state = self.state();
+        let mut state = self.state_without_pages(inode);
         let mut from = from as usize;
         if append {
             from = state.bytes(inode)?.len();
@@ -151,7 +152,7 @@ impl Served {
     }
 
     pub(crate) fn allocated(&self, inode: u64, from: u64, length: u64, mode: i32) -> Outcome<()> {
-        let mut state = self.state();
+        let mut state = self.state_without_pages(inode);
         self.before_change(&mut state, inode);
         let end = (from + length) as usize;
         let zeros = mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0;

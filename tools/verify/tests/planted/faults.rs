@@ -48,6 +48,14 @@ pub enum Fault {
     ZerosForBytes,
     /// fallocate punches nothing.
     PunchKeepsBytes,
+    /// One change in twenty leaves the other mount's kernel its pages. Not in `ALL`: only calls that pass pages on show it.
+    PagesKept,
+    /// Of a file that is seconds old the other mount sees the attributes of before. Not in `ALL`, as the next two: a round is over by then.
+    OldFileOldAttributes,
+    /// Of a file that is seconds old the other mount sees the bytes of before.
+    OldFileOldBytes,
+    /// In a directory that is seconds old the other mount finds a name that was removed.
+    OldDirOldNames,
     /// A chmod is answered after seconds. Not in `ALL`: it takes a deadline to find it.
     Hangs,
 }

@@ -7,6 +7,7 @@
 
 mod data;
 mod faults;
+mod pages;
 mod requests;
 mod served;
 mod state;
@@ -22,7 +23,7 @@ use state::State;
 /// Without PLANTED_SECONDS. A run ends at its first finding: nearly all take a second or two, and chance has the rest.
 const SECONDS: &str = "300";
 
-/// Groups of operations that need no page cache, which these mounts have not.
+/// The groups of operations that run by default, without mappings: these mounts refuse shared ones.
 const OPS: &str = "names,data,append,attributes,locks";
 
 /// Runs `gupfs-verify` on two mounts of one file system with this fault: its exit code, and its report as JSON.
@@ -33,6 +34,7 @@ fn verify(fault: Option<Fault>, ops: &str, seconds: &str) -> (Option<i32>, serde
 fn verify_with(fault: Option<Fault>, flags: &[&str]) -> (Option<i32>, serde_json::Value) {
     let state = Arc::new(Mutex::new(State::new()));
     let switch = Arc::new(Switch::new(fault));
+    let kernels = Arc::new(pages::Kernels::default());
     let place = tempfile::tempdir().unwrap();
     let mut config = Config::default();
     config.acl = SessionACL::All;
@@ -40,7 +42,8 @@ fn verify_with(fault: Option<Fault>, flags: &[&str]) -> (Option<i32>, serde_json
         MountOption::DefaultPermissions,
         MountOption::FSName("planted".into()),
     ];
-    config.n_threads = Some(4);
+    // Twice the processes of a mount: while a change of each waits for pages of the other mount, READs are answered there.
+    config.n_threads = Some(8);
     config.clone_fd = true;
     let mounts: Vec<_> = (0..2)
         .map(|mount| {
@@ -50,8 +53,11 @@ fn verify_with(fault: Option<Fault>, flags: &[&str]) -> (Option<i32>, serde_json
                 mount,
                 state: state.clone(),
                 switch: switch.clone(),
+                kernels: kernels.clone(),
             };
             let session = fuser::spawn_mount(served, &path, &config).unwrap();
+            let first = kernels[mount].set(session.notifier());
+            first.expect("each mount has one kernel");
             (path, session)
         })
         .collect();
@@ -115,6 +121,39 @@ fn every_fault_is_found() {
         if format!("{fault:?}").contains(&only) {
             found_in(fault, &ops());
         }
+    }
+}
+
+#[test]
+fn pages_that_a_kernel_keeps_are_found_by_splice_alone() {
+    let (code, report) = verify(None, "splice,data", "6");
+    assert_eq!(code, Some(0), "without a fault: {report:#}");
+    let done = |kind: &str| report["figures"]["kinds"][kind].as_u64().unwrap_or(0);
+    for kind in ["sendfile", "splice", "copy_file_range"] {
+        assert!(done(kind) > 20, "{kind}: {report:#}");
+    }
+    assert_eq!(report["figures"]["unsupported"], serde_json::json!({}));
+    let (code, report) = verify(Some(Fault::PagesKept), OPS, "4");
+    assert_eq!(code, Some(0), "read(2) shows it: {report:#}");
+    found_in(Fault::PagesKept, "splice");
+}
+
+#[test]
+fn what_only_old_files_show_is_found_by_held_alone() {
+    let (code, report) = verify(None, "held,data", "8");
+    assert_eq!(code, Some(0), "without a fault: {report:#}");
+    let done = |kind: &str| report["figures"]["kinds"][kind].as_u64().unwrap_or(0);
+    for kind in ["getcwd", "rename-directory", "chmod"] {
+        assert!(done(kind) > 20, "{kind}: {report:#}");
+    }
+    for fault in [
+        Fault::OldFileOldAttributes,
+        Fault::OldFileOldBytes,
+        Fault::OldDirOldNames,
+    ] {
+        let (code, report) = verify(Some(fault), OPS, "5");
+        assert_eq!(code, Some(0), "{fault:?} in a round: {report:#}");
+        found_in(fault, "held");
     }
 }
 

@@ -82,7 +82,10 @@ impl Filesystem for Served {
         if mode.is_some() && self.switch.strikes(Fault::Hangs, 50) {
             std::thread::sleep(Duration::from_secs(4));
         }
-        let mut state = self.state();
+        let mut state = match size {
+            Some(_) => self.state_without_pages(ino.0),
+            None => self.state(),
+        };
         let mut change = || {
             if let Some(size) = size {
                 self.cut_to(&mut state, ino.0, size as usize)?;
@@ -244,9 +247,12 @@ impl Filesystem for Served {
         offset: u64,
         size: u32,
         _: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        if owner.is_none() {
+            self.page_is_read(ino.0);
+        }
         match self.read_bytes(ino.0, offset, u64::from(size)) {
             Ok(bytes) => reply.data(&bytes),
             Err(errno) => reply.error(errno),

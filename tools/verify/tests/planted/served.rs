@@ -1,4 +1,5 @@
-//! The file system as one mount serves it. Kernel caches are off: every call arrives here, and what is wrong is wrong by the fault.
+//! The file system as one mount serves it. Kernel caches are off, except for pages (see `pages`): every call arrives here, and what is
+//! wrong is wrong by the fault.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,12 +8,14 @@ use std::time::{Duration, Instant};
 use fuser::{Errno, FileAttr, RenameFlags};
 
 use crate::faults::{Fault, Switch};
+use crate::pages::Kernels;
 use crate::state::{Body, Old, Outcome, State};
 
 pub struct Served {
     pub mount: usize,
     pub state: Arc<Mutex<State>>,
     pub switch: Arc<Switch>,
+    pub kernels: Arc<Kernels>,
 }
 
 impl Served {
@@ -31,7 +34,9 @@ impl Served {
         let Some(was) = old.seen_by(self.mount) else {
             return Ok(now);
         };
+        let late = self.switch.is(Fault::OldFileOldAttributes) && state.is_old(inode);
         Ok(match () {
+            () if late => was,
             () if self.switch.is(Fault::OldMode) => FileAttr {
                 perm: was.perm,
                 ..now
@@ -57,7 +62,7 @@ impl Served {
         if let Ok(attr) = state.attr(inode) {
             state.old_attrs.insert(inode, Old::new(self.mount, attr));
         }
-        if self.switch.is(Fault::WriteBehind) {
+        if self.switch.is(Fault::WriteBehind) || self.switch.is(Fault::OldFileOldBytes) {
             let bytes = state.bytes(inode).cloned().unwrap_or_default();
             state.old_data.insert(inode, Old::new(self.mount, bytes));
         }
@@ -66,7 +71,8 @@ impl Served {
     pub(crate) fn look_up(&self, parent: u64, name: &OsStr) -> Outcome<FileAttr> {
         let mut state = self.state();
         let key = (parent, name.to_owned());
-        if self.switch.is(Fault::OldNameAfterRename)
+        let late = self.switch.is(Fault::OldDirOldNames) && state.is_old(parent);
+        if (late || self.switch.is(Fault::OldNameAfterRename))
             && let Some(was) = state
                 .old_names
                 .get(&key)
@@ -117,6 +123,10 @@ impl Served {
             }
         }
         state.entries(parent)?.remove(name);
+        if !directory {
+            let old = Old::new(self.mount, inode);
+            state.old_names.insert((parent, name.to_owned()), old);
+        }
         state.unlinked(inode);
         Ok(())
     }

@@ -11,6 +11,9 @@ pub const ROOT: u64 = 1;
 /// How long what is old is shown by faults that show it.
 const OLD_FOR: Duration = Duration::from_millis(20);
 
+/// When a file is old: later than any round of these tests.
+const OLD_AT: Duration = Duration::from_secs(3);
+
 pub enum Body {
     Dir(BTreeMap<OsString, u64>),
     File(Vec<u8>),
@@ -22,6 +25,7 @@ pub struct Node {
     pub mode: u16,
     pub links: u32,
     pub mtime: SystemTime,
+    pub made: Instant,
     pub xattrs: BTreeMap<OsString, Vec<u8>>,
 }
 
@@ -65,6 +69,10 @@ pub struct State {
     pub ghosts: Vec<(Instant, u64, OsString, u64)>,
     /// Blocks that a mount has in its cache, for the fault that needs one: mount, inode, block.
     pub cached: BTreeMap<(usize, u64, u64), Vec<u8>>,
+    /// Files of which a kernel may have pages: the number of the last READ that filled one.
+    pub pages: BTreeMap<u64, u64>,
+    /// How many pages were read: the next number.
+    pub page_reads: u64,
     /// Bytes that truncations cut off.
     pub cut: BTreeMap<u64, Vec<u8>>,
 }
@@ -82,6 +90,8 @@ impl State {
             old_data: BTreeMap::new(),
             ghosts: Vec::new(),
             cached: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            page_reads: 0,
             cut: BTreeMap::new(),
         };
         state.add(Body::Dir(BTreeMap::new()), 0o755);
@@ -98,6 +108,7 @@ impl State {
                 mode: (mode & 0o7777) as u16,
                 links: 0,
                 mtime: SystemTime::now(),
+                made: Instant::now(),
                 xattrs: BTreeMap::new(),
             },
         );
@@ -106,6 +117,11 @@ impl State {
 
     pub fn node(&mut self, inode: u64) -> Outcome<&mut Node> {
         self.nodes.get_mut(&inode).ok_or(Errno::ESTALE)
+    }
+
+    pub fn is_old(&self, inode: u64) -> bool {
+        let node = self.nodes.get(&inode);
+        node.is_some_and(|node| node.made.elapsed() > OLD_AT)
     }
 
     pub fn entries(&mut self, parent: u64) -> Outcome<&mut BTreeMap<OsString, u64>> {

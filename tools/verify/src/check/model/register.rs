@@ -10,6 +10,15 @@ pub enum Act {
     See(u64),
 }
 
+impl Act {
+    /// The act of a look that defines the value.
+    pub fn defining(self) -> Act {
+        match self {
+            Act::See(value) | Act::Put(value) => Act::Put(value),
+        }
+    }
+}
+
 impl Spec for Register {
     type State = u64;
     type Act = Act;

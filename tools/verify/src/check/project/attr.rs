@@ -3,6 +3,7 @@
 use super::{Ended, HistoryParts, SubjectRecords, ended};
 use crate::check::model::register::{Act, Register};
 use crate::check::part::StatePart;
+use crate::check::search::Timed;
 use crate::history::{Answer, Call, Record};
 use crate::subject::subject_path;
 
@@ -11,6 +12,10 @@ pub const ATTRIBUTES: (u32, u64) = (0o600, 1_000_000_000);
 
 pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
     let mut one = |what: &str, initial: u64, act: fn(&Record) -> Option<Act>| {
+        let Ok(look) = of.initial_look(|record| matches!(act(record), Some(Act::See(_)))) else {
+            parts.permitted += of.records.len();
+            return;
+        };
         let known = |record: &Record| match ended(record) {
             Ended::Answered | Ended::Unknown => act(record),
             Ended::Refused(libc::ENODATA) if record.call == Call::RemoveXattr => act(record),
@@ -20,7 +25,16 @@ pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
             about: format!("the {what} of {}", subject_path(of.subject)),
             spec: Register,
             initial,
-            acts: of.acts(known).collect(),
+            acts: of
+                .acts(known)
+                .map(|timed| Timed {
+                    act: match look == Some(timed.record) {
+                        true => timed.act.defining(),
+                        false => timed.act,
+                    },
+                    ..timed
+                })
+                .collect(),
         }));
     };
     one("mode", u64::from(ATTRIBUTES.0), |record| {

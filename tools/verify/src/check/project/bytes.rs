@@ -18,11 +18,20 @@ use crate::subject::{Range, WHOLE, subject_path};
 const MEETINGS_MAX: usize = 8;
 
 pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
+    let Ok(look) =
+        of.initial_look(|record| matches!(record.call, Call::Read { range, .. } if range == WHOLE))
+    else {
+        parts.permitted += of.records.len();
+        return;
+    };
     let words = words(of.records.iter().map(|(_, record)| *record));
     let mut acts: Vec<Vec<Timed<Act>>> = words.iter().map(|_| Vec::new()).collect();
     let written = IntervalIndex::of(of.records.iter().map(|(_, record)| *record), changed);
     for (index, record) in &of.records {
-        for (position, act) in acts_of(record, &words) {
+        for (position, mut act) in acts_of(record, &words) {
+            if look == Some(*index) {
+                act = act.defining();
+            }
             if act == Act::See(tag::BAD) && being_written(&written, record, words[position]) {
                 parts.permitted += 1;
                 continue;
@@ -93,7 +102,10 @@ pub(in crate::check) fn acts_of(record: &Record, words: &[u64]) -> Vec<(usize, A
             },
             _,
         ) => put(range.from, range.to, 0),
-        (Call::Read { range, .. } | Call::MapRead { range }, Answer::Bytes { runs, .. }) => {
+        (
+            Call::Read { range, .. } | Call::Splice { range, .. } | Call::MapRead { range },
+            Answer::Bytes { runs, .. },
+        ) => {
             let mut from = range.from;
             let mut acts = Vec::new();
             for (end, tag) in runs {

@@ -8,13 +8,22 @@ use super::{Ended, HistoryParts, SubjectRecords, ended, timed};
 use crate::check::model::lengths::{Act, Lengths};
 use crate::check::part::StatePart;
 use crate::history::{Allocate, Answer, Call, Record};
-use crate::subject::{MAPPED_SIZE, Subject, subject_path};
+use crate::subject::{CONSTANT_SIZE, Subject, subject_path};
 
 pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
+    let Ok(look) = of.initial_look(|record| matches!(record.call, Call::Size { .. })) else {
+        parts.permitted += of.records.len();
+        return;
+    };
     let growing = IntervalIndex::of(of.records.iter().map(|(_, record)| *record), grows);
     let mut acts = Vec::new();
     for (index, record) in &of.records {
-        for act in acts_of(record) {
+        for mut act in acts_of(record) {
+            if look == Some(*index)
+                && let Act::Is(size) = act
+            {
+                act = Act::Set(size);
+            }
             let seen = match act {
                 Act::Is(seen) | Act::AtLeast(seen) | Act::AtMost(seen) => Some(seen),
                 Act::Extend(_) | Act::Set(_) => None,
@@ -34,7 +43,7 @@ pub(super) fn add(of: &SubjectRecords, parts: &mut HistoryParts) {
         about: format!("the size of {}", subject_path(of.subject)),
         spec: Lengths,
         initial: match of.subject {
-            Subject::Mapped(_) => MAPPED_SIZE,
+            Subject::Mapped(_) | Subject::Spliced(_) => CONSTANT_SIZE,
             _ => 0,
         },
         acts,
@@ -60,7 +69,7 @@ fn acts_of(record: &Record) -> Vec<Act> {
     match (&record.call, &record.answer) {
         (Call::Truncate { to }, _) => vec![Act::Set(*to)],
         (Call::Size { .. }, Answer::Size(size)) => vec![Act::Is(*size)],
-        (Call::Read { range, .. }, Answer::Bytes { count, .. }) => {
+        (Call::Read { range, .. } | Call::Splice { range, .. }, Answer::Bytes { count, .. }) => {
             let end = range.from + count;
             let mut acts = Vec::new();
             if *count > 0 {

@@ -6,6 +6,7 @@
 
 mod attr;
 mod bytes;
+mod held;
 mod interval_index;
 mod lengths;
 mod locks;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 
 use libc::{
     EACCES, EAGAIN, EINTR, EINVAL, EIO, ENODEV, ENOLCK, ENOSYS, ENOTCONN, ENOTTY, EOPNOTSUPP,
-    EPERM, ESTALE, ETIMEDOUT,
+    EPERM, ESTALE, ETIMEDOUT, EXDEV,
 };
 
 use super::part::{HistoryPart, ImpossibleAnswer};
@@ -61,7 +62,7 @@ pub fn parts(history: &History) -> HistoryParts {
     for of in by_subject(history) {
         match of.subject {
             Subject::Names(_) => names::add(&of, &mut parts),
-            Subject::Data(_) | Subject::Mapped(_) => {
+            Subject::Data(_) | Subject::Mapped(_) | Subject::Spliced(_) => {
                 refusals(&of, &mut parts);
                 bytes::add(&of, &mut parts);
                 lengths::add(&of, &mut parts);
@@ -75,6 +76,16 @@ pub fn parts(history: &History) -> HistoryParts {
                 attr::add(&of, &mut parts);
             }
             Subject::Lock(_) => locks::add(&of, &mut parts),
+            Subject::HeldData(_) | Subject::HeldMapped(_) => {
+                refusals(&of, &mut parts);
+                bytes::add(&of, &mut parts);
+                lengths::add(&of, &mut parts);
+            }
+            Subject::HeldAttr(_) => {
+                refusals(&of, &mut parts);
+                attr::add(&of, &mut parts);
+            }
+            Subject::HeldDir(_) => held::add_directory(&of, &history.mount_of, &mut parts),
         }
     }
     parts
@@ -104,6 +115,8 @@ pub(super) fn ended(record: &Record) -> Ended {
         EIO | ETIMEDOUT | ENOTCONN | EINTR | ESTALE | EAGAIN => Ended::Unknown,
         EOPNOTSUPP | ENOSYS | ENOTTY | ENODEV | ENOLCK => Ended::Unsupported,
         EINVAL if flagged(&record.call) => Ended::Unsupported,
+        // What Linux answers where a file system has neither this call nor splice.
+        EINVAL | EXDEV if matches!(record.call, Call::Splice { .. }) => Ended::Unsupported,
         // Some file systems have no links.
         EPERM if matches!(record.call, Call::Symlink { .. }) => Ended::Unsupported,
         _ => Ended::Refused(errno),

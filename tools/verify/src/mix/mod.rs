@@ -1,31 +1,41 @@
-//! Which operation comes next: weights, few names, and offsets around borders.
+//! # mix: which operation comes next
+//!
+//! Owns   the groups with their weights, the choice of names, attributes and locks; `bytes`: of ranges around borders.
+//! Never  does an operation, or knows what the others do.
+//! Enter  at [`Mix`] and [`next`].
+
+mod bytes;
 
 use std::collections::BTreeMap;
 
-use crate::history::{Allocate, Call, Flavour, Rename, tag};
+use crate::history::{Call, Rename, tag};
 use crate::rng::Rng;
-use crate::subject::{
-    BORDERS, FOLDERS, MAPPED_SIZE, PLAIN, Range, SLOTS, Subject, WHOLE, subjects,
-};
+use crate::subject::{FOLDERS, HELD_NAMES, PLAIN, SLOTS, Subject, subjects};
 
 /// How often each group of subjects is what all work on.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Mix(BTreeMap<String, u32>);
 
-/// Groups and their default shares.
-const GROUPS: [(&str, u32); 6] = [
+/// Groups and their usual shares.
+const GROUPS: [(&str, u32); 8] = [
     ("names", 35),
     ("data", 30),
     ("mmap", 8),
     ("append", 12),
     ("attributes", 10),
     ("locks", 5),
+    ("splice", 12),
+    ("held", 20),
 ];
+
+/// Groups that run only where they are asked for: mounts that cache without being told of changes fail them (docs/verify.md).
+const ON_REQUEST: [&str; 2] = ["splice", "held"];
 
 impl Default for Mix {
     fn default() -> Mix {
         Mix(GROUPS
             .into_iter()
+            .filter(|(group, _)| !ON_REQUEST.contains(group))
             .map(|(group, weight)| (group.into(), weight))
             .collect())
     }
@@ -65,17 +75,33 @@ impl std::str::FromStr for Mix {
 }
 
 impl Mix {
+    /// Whether a subject is worked on. A held file is mapped only where other files are too.
+    pub fn has(&self, subject: Subject) -> bool {
+        let has = |group: &str| self.0.get(group).is_some_and(|weight| *weight > 0);
+        has(subject.group()) && (!matches!(subject, Subject::HeldMapped(_)) || has("mmap"))
+    }
+
+    /// Whether objects are held over rounds.
+    pub fn has_held(&self) -> bool {
+        subjects()
+            .into_iter()
+            .any(|subject| subject.is_held() && self.has(subject))
+    }
+
     /// Subjects of a round with their weights, a group's weight divided among its subjects.
     pub fn subjects(&self) -> Vec<(u32, Subject)> {
-        let all = subjects();
+        let all: Vec<Subject> = subjects()
+            .into_iter()
+            .filter(|subject| self.has(*subject))
+            .collect();
         all.iter()
-            .filter_map(|subject| {
-                let weight = *self.0.get(subject.group())?;
+            .map(|subject| {
+                let weight = self.0[subject.group()];
                 let of_group = all
                     .iter()
                     .filter(|other| other.group() == subject.group())
                     .count();
-                (weight > 0).then_some((weight * 12 / of_group as u32, *subject))
+                (weight * 12 / of_group as u32, *subject)
             })
             .collect()
     }
@@ -101,11 +127,16 @@ pub fn next(
     let tag = tag::of(worker, number);
     match subject {
         Subject::Names(_) => name(rng, tag),
-        Subject::Data(_) => data(rng, tag),
-        Subject::Mapped(_) => mapped(rng, tag),
+        Subject::Data(_) => bytes::data(rng, tag),
+        Subject::Mapped(_) => bytes::mapped(rng, tag),
         Subject::Log(_) => log(rng, tag, memory.records.get(&subject).copied()),
         Subject::Attr(_) => attr(rng, tag),
         Subject::Lock(n) => lock(rng, n % 2 == 0, memory.held.get(&subject).copied()),
+        Subject::Spliced(_) => bytes::spliced(rng, tag),
+        Subject::HeldData(_) => bytes::held(|| bytes::data(rng, tag)),
+        Subject::HeldMapped(_) => bytes::held(|| bytes::mapped(rng, tag)),
+        Subject::HeldAttr(_) => attr(rng, tag),
+        Subject::HeldDir(n) => held_dir(rng, n % 2 == 1, worker == 0),
     }
 }
 
@@ -163,93 +194,20 @@ fn name(rng: &mut Rng, tag: u64) -> Call {
     ])
 }
 
-/// A range that is changed: mostly short, so that many fit into a second.
-fn range(rng: &mut Rng) -> Range {
-    let longest = rng.weighted(&[(80, 8 << 10), (17, 80 << 10), (3, 2 << 20)]);
-    between_borders(rng, longest)
-}
-
-/// A range that is read: mostly long: bytes that one mount shows too late are soon changed again, so only a read before that finds them.
-fn seen(rng: &mut Rng) -> Range {
-    match rng.below(100) {
-        0..35 => between_borders(rng, 8 << 10),
-        35..95 => Range {
-            from: BORDERS[rng.below(6) as usize],
-            to: 68 << 10,
-        },
-        _ => WHOLE,
-    }
-}
-
-fn between_borders(rng: &mut Rng, longest: u64) -> Range {
-    loop {
-        let from = rng.below(BORDERS.len() as u64 - 1) as usize;
-        // The first pages are where most meet.
-        let from = if rng.chance(40) { from % 6 } else { from };
-        let to = from + 1 + rng.below(6) as usize;
-        let Some(end) = BORDERS.get(to) else { continue };
-        if end - BORDERS[from] <= longest {
-            return Range {
-                from: BORDERS[from],
-                to: *end,
-            };
-        }
-    }
-}
-
-fn data(rng: &mut Rng, tag: u64) -> Call {
-    let (range, seen) = (range(rng), seen(rng));
-    let flavour = rng.weighted(&[(3, Flavour::Session), (1, Flavour::Fresh)]);
-    let to = rng.one_of(&BORDERS);
-    let allocate = |how| Call::Allocate { range, how };
-    rng.weighted(&[
-        (
-            34,
-            Call::Write {
-                range,
-                tag,
-                flavour,
-            },
-        ),
-        (
-            36,
-            Call::Read {
-                range: seen,
-                flavour,
-            },
-        ),
-        (10, Call::Size { flavour }),
-        (6, Call::Truncate { to }),
-        (1, allocate(Allocate::Plain)),
-        (1, allocate(Allocate::KeepSize)),
-        (2, allocate(Allocate::Punch)),
-        (1, allocate(Allocate::Zero)),
-        (1, Call::Sync),
-        (4, Call::Open),
-        (4, Call::Close),
-    ])
-}
-
-fn mapped(rng: &mut Rng, tag: u64) -> Call {
-    let range = loop {
-        let range = range(rng);
-        if range.to <= MAPPED_SIZE && range.to - range.from <= 16 << 10 {
-            break range;
-        }
+fn held_dir(rng: &mut Rng, has_path: bool, moves: bool) -> Call {
+    let at = rng.below(u64::from(HELD_NAMES)) as u8;
+    let to = rng.below(2) as u8;
+    let create = Call::Create {
+        at,
+        exclusive: true,
     };
-    let flavour = rng.one_of(&[Flavour::Session, Flavour::Fresh]);
     rng.weighted(&[
-        (30, Call::MapRead { range }),
-        (30, Call::MapWrite { range, tag }),
-        (15, Call::Read { range, flavour }),
-        (
-            15,
-            Call::Write {
-                range,
-                tag,
-                flavour,
-            },
-        ),
+        (25, create),
+        (45, Call::Look { at }),
+        (25, Call::Unlink { at }),
+        (if has_path { 10 } else { 0 }, Call::GetCwd),
+        // One worker alone, so that one mount knows the name.
+        (if moves { 10 } else { 0 }, Call::MoveDir { to }),
     ])
 }
 
