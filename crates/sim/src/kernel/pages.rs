@@ -4,7 +4,7 @@ use super::state::Needed;
 use super::{Kernel, Quirk};
 use bytes::Bytes;
 use gupfs_fuse::{
-    Errno, FileHandle, FileSystem, LockOwner, NodeId, ReadFlags, Result, WriteFlags, op,
+    Errno, FileHandle, FileSystem, InitFlags, LockOwner, NodeId, ReadFlags, Result, WriteFlags, op,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -187,18 +187,20 @@ impl<F: FileSystem> Kernel<F> {
         let written = self
             .wait_reply(self.fs.write(self.call(node), request))
             .await;
+        let mut state = self.state();
+        let Ok(known) = state.node_mut(node) else {
+            return;
+        };
+        // The server has set new times; with a write-back cache the kernel's own count.
+        if !self.flags.contains(InitFlags::WRITEBACK_CACHE) {
+            known.invalidate_times();
+        }
         if written.is_err() && !self.is_aborted.load(Ordering::Relaxed) {
-            self.note_lost_write(node);
+            known.lost_writes += 1;
         }
     }
 
-    /// The next fsync(2) or close(2) reports that bytes were lost.
-    fn note_lost_write(&self, node: NodeId) {
-        if let Ok(node) = self.state().node_mut(node) {
-            node.lost_writes += 1;
-        }
-    }
-
+    /// Number of write-backs of a file that failed: fsync(2) and close(2) report them.
     pub(super) fn lost_writes(&self, node: NodeId) -> u64 {
         let state = self.state();
         state.node(node).map_or(0, |node| node.lost_writes)

@@ -107,9 +107,18 @@ impl<F: FileSystem> Kernel<F> {
         if moved.is_directory() && into_itself {
             return Err(Errno::EINVAL);
         }
-        let Some(target) = target.filter(|_| !exchanges) else {
+        let Some(target) = target else {
             return Ok(());
         };
+        if self.state().is_ancestor(target.node(), from.0) {
+            return match exchanges {
+                true => Err(Errno::EINVAL),
+                false => Err(Errno::ENOTEMPTY),
+            };
+        }
+        if exchanges {
+            return Ok(());
+        }
         match (moved.is_directory(), target.is_directory()) {
             (true, false) => Err(Errno::ENOTDIR),
             (false, true) => Err(Errno::EISDIR),

@@ -173,6 +173,11 @@ async fn compare(seed: u64) {
         let found = caching.run(step).await;
         let expected = asking.run(step).await;
         assert_eq!(found, expected, "seed {seed}, step {number}: {step:?}");
+        let changes = (caching.server.changes(), asking.server.changes());
+        assert_eq!(
+            changes.0, changes.1,
+            "seed {seed}, step {number}: {step:?}, {found:?}"
+        );
         let (kind, path) = (numbers.below(15), numbers.path());
         let node = numbers.below(10) as u64 + 1;
         caching.disturb(kind, path, node).await;

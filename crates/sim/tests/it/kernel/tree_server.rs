@@ -65,6 +65,11 @@ impl TreeServer {
         std::mem::take(&mut self.tree().requests)
     }
 
+    /// Number of changes so far.
+    pub fn changes(&self) -> i64 {
+        self.tree().ticks
+    }
+
     /// The nodes that the kernel has not forgotten, with their lookups.
     pub fn lookups(&self) -> Vec<(NodeId, u64)> {
         let tree = self.tree();
