@@ -156,7 +156,11 @@ impl Program {
     }
 }
 
-async fn compare(seed: u64) {
+/// Kinds of calls.
+const CALLS: usize = 24;
+
+/// `done`: how many calls of each kind have succeeded.
+async fn compare(seed: u64, done: &mut [usize; CALLS]) {
     let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut caching = Program::new(Duration::from_secs(3600));
     let mut asking = Program::new(Duration::ZERO);
@@ -165,7 +169,7 @@ async fn compare(seed: u64) {
     }
     for number in 0..400 {
         let step = Step {
-            call: numbers.below(24),
+            call: numbers.below(CALLS),
             path: numbers.path(),
             other: numbers.path(),
             number: numbers.below(40),
@@ -173,6 +177,7 @@ async fn compare(seed: u64) {
         let found = caching.run(step).await;
         let expected = asking.run(step).await;
         assert_eq!(found, expected, "seed {seed}, step {number}: {step:?}");
+        done[step.call] += usize::from(found.is_ok());
         let changes = (caching.server.changes(), asking.server.changes());
         assert_eq!(
             changes.0, changes.1,
@@ -188,12 +193,14 @@ async fn compare(seed: u64) {
 
 #[test]
 fn a_kernel_that_caches_gives_the_results_of_one_that_does_not() {
+    let mut done = [0; CALLS];
     for seed in 0..100 {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()
             .unwrap();
-        runtime.block_on(compare(seed));
+        runtime.block_on(compare(seed, &mut done));
     }
+    assert!(done.iter().all(|done| *done > 20), "{done:?}");
 }
