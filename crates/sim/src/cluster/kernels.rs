@@ -8,7 +8,7 @@ use crate::kernel::{Directory, Kernel};
 use gupfs_fuse::synthetic::CallerIds;
 use gupfs_fuse::{Errno, InitFlags, MountConfig, NodeId, NotifyError, Result};
 use gupfs_mount::{FuseMountOptions, GupfsFileSystem, KernelCaches};
-use libc::{O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR};
+use libc::{O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_TMPFILE};
 use std::sync::{Arc, Weak};
 
 type GupfsKernel = Kernel<GupfsFileSystem>;
@@ -85,6 +85,12 @@ async fn use_files([one, other]: [&Directory<GupfsFileSystem>; 2]) -> Result<()>
     appending.close().await?;
     assert_eq!(file.read(0, 100).await?, b"one, two, three");
     assert_eq!(file.stat().await?.size, 15);
+
+    let unnamed = other.open(b"d", O_TMPFILE | O_RDWR, 0o600).await?;
+    unnamed.write(0, b"bytes").await?;
+    assert_eq!(unnamed.read(0, 100).await?, b"bytes");
+    assert_eq!(unnamed.stat().await?.nlink, 0);
+    unnamed.close().await?;
 
     let inside = other.enter(b"d").await?;
     one.rename(b"d", b"e").await?;

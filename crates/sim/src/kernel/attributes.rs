@@ -153,22 +153,17 @@ impl<F: FileSystem> Kernel<F> {
         let lock = inode.lock();
         let _alone = lock.write().await;
         let node = inode.node();
-        let (request_version, mode) = {
-            let state = self.state();
-            let known = state.node(node)?;
-            let truncates = matches!(change, Change::Size(_));
-            if truncates && known.is_directory() {
-                return Err(Errno::EISDIR);
-            }
-            (state.request_version(), known.attr.mode)
-        };
-        let mut request_version = request_version;
-        if self.has_quirk(Quirk::RepliesHaveNoVersion) {
-            request_version.version = 0;
+        let truncates = matches!(change, Change::Size(_));
+        if truncates && inode.is_directory() {
+            return Err(Errno::EISDIR);
         }
-        let request = change.request(mode, fh);
-        let reply = self.fs.setattr(self.call(node), request);
-        let changed = match self.wait_reply(reply).await {
+        let request_version = self.request_version();
+        let mode = self.state().node(node)?.attr.mode;
+        self.state().set_size_changes(node, truncates);
+        let reply = self.fs.setattr(self.call(node), change.request(mode, fh));
+        let reply = self.wait_reply(reply).await;
+        self.state().set_size_changes(node, false);
+        let changed = match reply {
             Err(Errno::EINTR) => {
                 self.state().expire_attributes(node);
                 return Err(Errno::EINTR);
@@ -177,7 +172,6 @@ impl<F: FileSystem> Kernel<F> {
         };
         let effect = {
             let mut state = self.state();
-            let truncates = matches!(change, Change::Size(_));
             let effect =
                 state.apply_setattr(node, changed.attr, changed.ttl, request_version, truncates)?;
             if self.has_quirk(Quirk::SetattrRepliesNotCached) {

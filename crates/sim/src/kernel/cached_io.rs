@@ -1,7 +1,8 @@
 //! Reads and writes of programs through the page cache.
 
+use super::cached_page::{CachedPage, PAGE};
 use super::inode_ref::InodeRef;
-use super::pages::{Cached, IoHandle, PAGE};
+use super::pages::IoHandle;
 use super::{Kernel, Quirk, WRITE_MAX};
 use bytes::Bytes;
 use gupfs_fuse::{Errno, FileSystem, InitFlags, Result, WriteFlags, op};
@@ -11,7 +12,7 @@ use tokio::sync::OwnedMutexGuard;
 /// A page of a write, locked.
 struct LockedPage {
     index: u64,
-    page: OwnedMutexGuard<Cached>,
+    page: OwnedMutexGuard<CachedPage>,
 }
 
 impl<F: FileSystem> Kernel<F> {
@@ -56,7 +57,14 @@ impl<F: FileSystem> Kernel<F> {
         at: u64,
         bytes: &[u8],
     ) -> Result<()> {
-        let mut offset = at;
+        let extends = at + bytes.len() as u64 > inode.size();
+        self.state().set_size_changes(io.node, extends);
+        let written = self.write_parts(io, at, bytes).await;
+        self.state().set_size_changes(io.node, false);
+        written
+    }
+
+    async fn write_parts(&self, io: IoHandle, mut offset: u64, bytes: &[u8]) -> Result<()> {
         for part in bytes.chunks(WRITE_MAX) {
             let mut pages = self.lock_pages(io, offset, part.len()).await?;
             let request = op::Write {
@@ -74,7 +82,7 @@ impl<F: FileSystem> Kernel<F> {
                 locked.patch(offset, written);
             }
             let end = offset + written.len() as u64;
-            self.state().note_write(inode.node(), end)?;
+            self.state().note_write(io.node, end)?;
             if written.len() < part.len() {
                 return Err(Errno::EIO);
             }

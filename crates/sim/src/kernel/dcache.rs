@@ -3,26 +3,11 @@
 //! A dentry keeps its inode and its directory; an inode without dentries, users and children is evicted, and a FORGET gives its
 //! lookups back. A directory has at most one dentry, which moves when a reply finds the directory under another name.
 
+use super::dentry::{CachedDentry, DentryKey};
 use super::state::{Node, PageEffect, RequestVersion, State, expiry};
 use gupfs_fuse::{EntryReply, Errno, NodeId, Result, op};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// A directory, and a name in it.
-pub type DentryKey = (NodeId, Vec<u8>);
-
-/// A cached dentry with the end of its lifetime.
-#[derive(Clone, Copy)]
-pub struct CachedDentry {
-    /// None: a negative dentry.
-    pub node: Option<NodeId>,
-    pub until: Instant,
-    pub epoch: u64,
-    /// A file system is mounted on it.
-    covered: bool,
-    /// When it was used last, in uses of dentries.
-    used: u64,
-}
 
 /// The result of a search in the dentry cache.
 pub enum Cached {
@@ -56,7 +41,22 @@ impl State {
         }
     }
 
-    /// Applies a reply that names a node, and counts a lookup. A new node takes the attributes unchecked.
+    /// Applies a reply that names a node, and counts a lookup. A new node takes the attributes unchecked. The caller must use the
+    /// node: it is not evicted now.
+    pub fn add_inode(
+        &mut self,
+        entry: &EntryReply,
+        mut request: RequestVersion,
+    ) -> Result<PageEffect> {
+        self.nodes.entry(entry.node).or_insert_with(|| {
+            request.version = 0;
+            Node::new(entry.attr)
+        });
+        self.count_lookup(entry.node)?;
+        Ok(self.apply_attributes(entry.node, entry.attr, entry.attr_ttl, request))
+    }
+
+    /// As `add_inode`, with a dentry.
     ///
     /// # Errors
     /// ELOOP if the node is a directory above this name; ESTALE if it has a name in another directory whose lock is taken. The
@@ -65,14 +65,9 @@ impl State {
         &mut self,
         key: DentryKey,
         entry: &EntryReply,
-        mut request: RequestVersion,
+        request: RequestVersion,
     ) -> Result<PageEffect> {
-        if !self.nodes.contains_key(&entry.node) {
-            self.nodes.insert(entry.node, Node::new(entry.attr));
-            request.version = 0;
-        }
-        self.count_lookup(entry.node)?;
-        let effect = self.apply_attributes(entry.node, entry.attr, entry.attr_ttl, request);
+        let effect = self.add_inode(entry, request)?;
         let moved = self.move_directory(entry.node, &key);
         if moved.is_ok() {
             let ttl = entry.name_ttl;

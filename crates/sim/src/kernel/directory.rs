@@ -1,8 +1,9 @@
 //! The system calls of a program, relative to its working directory.
 
 use super::attributes::Change;
+use super::cached_listing::ListedName;
 use super::inode_ref::InodeRef;
-use super::listing::{DirectoryStream, ListedName};
+use super::listing::DirectoryStream;
 use super::walk::WalkMode;
 use super::{File, Kernel, Quirk, RenameFlags};
 use gupfs_fuse::{Errno, FileSystem, FuseTimestamp, InodeAttr, NodeId, Result};

@@ -1,9 +1,9 @@
 //! Open files: reads and writes, appends, fsync, fstat.
 
 use super::attributes::{Change, OWNER};
+use super::cached_page::Page;
 use super::inode_ref::InodeRef;
-use super::opens::has_flag;
-use super::pages::{IoHandle, Page};
+use super::pages::IoHandle;
 use super::state::Needed;
 use super::{Kernel, Quirk, WRITE_MAX};
 use gupfs_fuse::op;
@@ -14,6 +14,11 @@ use gupfs_fuse::{
 use libc::{O_APPEND, O_DIRECT, O_SYNC};
 use parking_lot::Mutex;
 use std::sync::Arc;
+
+/// Whether a program's flags contain this flag.
+pub fn has_flag(flags: u32, flag: libc::c_int) -> bool {
+    flags & flag as u32 != 0
+}
 
 /// An open file. One that is dropped instead of closed sends neither FLUSH nor RELEASE, as if the host had crashed.
 pub struct File<F> {

@@ -3,41 +3,21 @@
 //! Each read of a listing sends one request, under the directory's lock, which it shares with lookups. An entry of READDIRPLUS
 //! adds a dentry and attributes, with lifetimes of their own, and counts a lookup.
 
-use super::dcache::DentryKey;
+use super::cached_listing::{CachedListing, ListedName};
+use super::dentry::DentryKey;
 use super::inode_ref::InodeRef;
 use super::state::{Needed, RequestVersion, State};
 use super::walk::WalkMode;
 use super::{Kernel, Quirk};
 use gupfs_fuse::{
-    EntryReply, FileHandle, FileSystem, FuseTimestamp, InitFlags, LockOwner, NodeId, OpenFlags,
-    OpenReplyFlags, ReleaseFlags, Result, op,
+    EntryReply, FileHandle, FileSystem, InitFlags, LockOwner, NodeId, OpenFlags, OpenReplyFlags,
+    ReleaseFlags, Result, op,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Size of one READDIR or READDIRPLUS reply.
 const LISTING_SIZE: u32 = 4096;
-
-/// A name of a listing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ListedName {
-    pub name: Vec<u8>,
-    pub ino: u64,
-    /// The file type of a mode, shifted to the right by 12 bits.
-    pub kind: u32,
-    /// Where the listing continues.
-    offset: u64,
-}
-
-/// The names of a directory in its page cache, from the beginning.
-pub struct CachedListing {
-    names: Vec<ListedName>,
-    /// The last name is the directory's last.
-    is_complete: bool,
-    /// The directory when the listing began.
-    changes: u64,
-    mtime: FuseTimestamp,
-}
 
 /// An open directory.
 pub struct DirectoryStream<F> {
@@ -165,46 +145,19 @@ impl State {
     fn cached_names(&mut self, dir: NodeId, offset: u64) -> Result<Option<Vec<ListedName>>> {
         let known = self.node_mut(dir)?;
         let (changes, mtime) = (known.changes, known.attr.mtime);
-        let is_current = |listing: &&mut CachedListing| {
-            offset != 0 || (listing.changes, listing.mtime) == (changes, mtime)
-        };
-        match known.listing.as_mut().filter(is_current) {
-            Some(listing) if listing.is_complete => {
-                let names = listing.names.iter();
-                let first = match offset {
-                    0 => 0,
-                    _ => {
-                        names
-                            .clone()
-                            .take_while(|name| name.offset != offset)
-                            .count()
-                            + 1
-                    }
-                };
-                Ok(Some(names.skip(first).cloned().collect()))
-            }
-            Some(_) => Ok(None),
-            None => {
-                known.listing = (offset == 0).then(|| CachedListing {
-                    names: Vec::new(),
-                    is_complete: false,
-                    changes,
-                    mtime,
-                });
-                Ok(None)
-            }
+        if offset == 0 {
+            let listing = known.listing.take();
+            let current = listing.filter(|listing| listing.is_current(changes, mtime));
+            known.listing = Some(current.unwrap_or_else(|| CachedListing::new(changes, mtime)));
         }
+        let listing = known.listing.as_ref();
+        Ok(listing.and_then(|listing| listing.names_after(offset)))
     }
 
     /// Names that a READDIR has found after an offset; none at the end.
     fn add_to_listing(&mut self, dir: NodeId, offset: u64, names: &[ListedName]) -> Result<()> {
-        let Some(listing) = &mut self.node_mut(dir)?.listing else {
-            return Ok(());
-        };
-        let end = listing.names.last().map_or(0, |name| name.offset);
-        if end == offset && !listing.is_complete {
-            listing.names.extend_from_slice(names);
-            listing.is_complete = names.is_empty();
+        if let Some(listing) = &mut self.node_mut(dir)?.listing {
+            listing.add(offset, names);
         }
         Ok(())
     }

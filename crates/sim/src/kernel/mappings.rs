@@ -1,7 +1,8 @@
 //! Shared mappings, splice(2) and sendfile(2): they read through the page cache whatever the file is opened for, and revalidate
 //! nothing.
 
-use super::pages::{BUS_ERROR, PAGE, Page};
+use super::cached_page::{PAGE, Page};
+use super::pages::BUS_ERROR;
 use super::{File, Kernel, Quirk};
 use bytes::Bytes;
 use gupfs_fuse::{Errno, FileSystem, InitFlags, Result};

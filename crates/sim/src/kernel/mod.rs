@@ -17,7 +17,10 @@
 mod acl;
 mod attributes;
 mod cached_io;
+mod cached_listing;
+mod cached_page;
 mod dcache;
+mod dentry;
 mod directory;
 mod files;
 mod inode_ref;
@@ -35,9 +38,11 @@ mod rename;
 mod state;
 mod walk;
 
+pub use cached_listing::ListedName;
 pub use directory::Directory;
 pub use files::File;
 pub use linux::{Model, Mounted};
+pub use listing::DirectoryStream;
 pub use mappings::Pipe;
 pub use quirk::Quirk;
 pub use rename::RenameFlags;

@@ -1,6 +1,6 @@
 //! Dentries that move: rename(2), and directories that a reply finds under another name.
 
-use super::dcache::DentryKey;
+use super::dentry::DentryKey;
 use super::state::{Node, State};
 use gupfs_fuse::{Errno, NodeId, Result};
 use tokio::time::Instant;

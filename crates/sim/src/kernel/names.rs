@@ -1,6 +1,6 @@
 //! Names in directories: mkdir, symlink, link, unlink, rmdir. Each holds the directory's lock exclusively.
 
-use super::dcache::DentryKey;
+use super::dentry::DentryKey;
 use super::inode_ref::InodeRef;
 use super::walk::WalkMode;
 use super::{Kernel, Quirk};

@@ -1,6 +1,6 @@
 //! Notifications of the server.
 
-use super::dcache::DentryKey;
+use super::dentry::DentryKey;
 use super::inode_ref::InodeRef;
 use super::{Kernel, Quirk};
 use gupfs_fuse::{FileSystem, NodeId, NotifyError, op};

@@ -1,25 +1,21 @@
 //! open(2) with all its flags, and close(2).
 
 use super::attributes::{Change, OWNER};
+use super::files::has_flag;
 use super::inode_ref::InodeRef;
 use super::names::UMASK;
-use super::walk::SYMLINKS_MAX;
+use super::walk::{SYMLINKS_MAX, WalkMode};
 use super::{File, Kernel, Quirk};
 use gupfs_fuse::op::{self, EntryName};
 use gupfs_fuse::{
     Errno, FileSystem, InitFlags, NodeId, OpenFlags, OpenReply, OpenReplyFlags, ReleaseFlags,
     Result,
 };
-use libc::{O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_TRUNC};
+use libc::{O_CREAT, O_DIRECTORY, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_TMPFILE, O_TRUNC};
 use std::sync::Arc;
 
 /// The kind of a regular file.
 const REGULAR: u32 = 0o100_000;
-
-/// Whether a program's flags contain this flag.
-pub fn has_flag(flags: u32, flag: libc::c_int) -> bool {
-    flags & flag as u32 != 0
-}
 
 /// What a path leads to.
 enum Target<F> {
@@ -38,6 +34,9 @@ impl<F: FileSystem> Kernel<F> {
         flags: u32,
         mode: u32,
     ) -> Result<File<F>> {
+        if has_flag(flags, O_TMPFILE & !O_DIRECTORY) {
+            return self.open_unnamed(start, path, flags, mode).await;
+        }
         let (mut start, mut path) = (start.clone(), path.to_vec());
         for _ in 0..=SYMLINKS_MAX {
             match self.find_to_open(&start, &path, flags, mode).await? {
@@ -130,6 +129,34 @@ impl<F: FileSystem> Kernel<F> {
             .apply_entry(&key, &created.entry, request_version)
             .await?;
         self.state().note_directory_change(dir.node());
+        self.finish_open(inode, created.opened, flags).await
+    }
+
+    /// O_TMPFILE: a file without a name. Takes no lock of the directory.
+    async fn open_unnamed(
+        self: &Arc<Kernel<F>>,
+        start: &InodeRef,
+        path: &[u8],
+        flags: u32,
+        mode: u32,
+    ) -> Result<File<F>> {
+        let dir = self.walk(start, path, WalkMode::FOLLOW).await?;
+        self.check_search(&dir).await?;
+        let request_version = self.unchecked_version(Quirk::CreateHasVersion);
+        let request = op::Tmpfile {
+            flags: flags & !(O_NOCTTY as u32),
+            mode: REGULAR | mode,
+            umask: UMASK,
+            open_flags: OpenFlags::empty(),
+        };
+        let reply = self.fs.tmpfile(self.call(dir.node()), request);
+        let created = match self.wait_reply(reply).await {
+            Err(Errno::ENOSYS) => return Err(Errno::EOPNOTSUPP),
+            other => other?,
+        };
+        let effect = self.state().add_inode(&created.entry, request_version)?;
+        let inode = self.inode(created.entry.node)?;
+        self.apply_page_effect(inode.node(), effect).await;
         self.finish_open(inode, created.opened, flags).await
     }
 

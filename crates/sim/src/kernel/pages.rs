@@ -1,5 +1,7 @@
 //! The page cache of a file. A page is locked while a READ fills it; dropping a page waits for that lock.
 
+use super::cached_page::{CachedPage, PAGE, Page};
+use super::inode_ref::InodeRef;
 use super::state::Needed;
 use super::{Kernel, Quirk};
 use bytes::Bytes;
@@ -8,12 +10,6 @@ use gupfs_fuse::{
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::Mutex;
-
-pub const PAGE: u64 = 4096;
-
-/// A page, with its lock.
-pub type Page = Arc<Mutex<Cached>>;
 
 /// The open file that a READ or a WRITE names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,14 +18,6 @@ pub struct IoHandle {
     pub fh: FileHandle,
     /// The program's O_… flags.
     pub open_flags: u32,
-}
-
-#[derive(Default)]
-pub struct Cached {
-    /// None until the page is filled. Shorter than a page at the end of the file.
-    pub bytes: Option<Bytes>,
-    /// A mapping stored into the page. It must be written through this open file before it is dropped.
-    pub dirty: Option<FileHandle>,
 }
 
 impl<F: FileSystem> Kernel<F> {
@@ -161,7 +149,7 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     /// Writes a dirty page. If the write fails, the bytes are lost.
-    async fn write_back(&self, node: NodeId, index: u64, page: &mut Cached) {
+    async fn write_back(&self, node: NodeId, index: u64, page: &mut CachedPage) {
         let Some(fh) = page.dirty.take() else { return };
         if self.has_quirk(Quirk::DirtyPagesDropped) {
             return;
@@ -215,11 +203,7 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     /// Requests the attributes of an open file unless their lifetime lasts.
-    pub(super) async fn revalidate_size(
-        &self,
-        inode: &super::InodeRef,
-        fh: FileHandle,
-    ) -> Result<()> {
+    pub(super) async fn revalidate_size(&self, inode: &InodeRef, fh: FileHandle) -> Result<()> {
         let found = self.attributes(inode, Needed::Basic, Some(fh)).await;
         found.map(drop)
     }

@@ -1,7 +1,7 @@
 //! rename(2) and renameat2(2).
 
 use super::Kernel;
-use super::dcache::DentryKey;
+use super::dentry::DentryKey;
 use super::inode_ref::InodeRef;
 use gupfs_fuse::op::{self, EntryName};
 use gupfs_fuse::{Errno, FileSystem, NodeId, Result};

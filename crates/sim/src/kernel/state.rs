@@ -1,8 +1,8 @@
 //! The cached state of one mount: inodes with their attributes, pages and locks.
 
-use super::dcache::{CachedDentry, DentryKey};
-use super::listing::CachedListing;
-use super::pages::Page;
+use super::cached_listing::CachedListing;
+use super::cached_page::Page;
+use super::dentry::{CachedDentry, DentryKey};
 use gupfs_fuse::{Errno, InitFlags, InodeAttr, NodeId, Result, op};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +54,8 @@ pub struct Node {
     /// A time or the space has changed: stat must revalidate, a read need not.
     stat_invalid: bool,
     version: u64,
+    /// A truncation or an extending write through the page cache is under way: replies with attributes are ignored.
+    pub size_changes: bool,
     /// The inode's lock: held while names in a directory change, or while a file or its attributes change.
     pub lock: Arc<RwLock<()>>,
     pub pages: BTreeMap<u64, Page>,
@@ -124,6 +126,7 @@ impl Node {
             until: None,
             stat_invalid: false,
             version: 0,
+            size_changes: false,
             lock: Arc::default(),
             pages: BTreeMap::new(),
             io: FileUsers::default(),
@@ -241,7 +244,8 @@ impl State {
         let Some(known) = self.nodes.get_mut(&node) else {
             return PageEffect::default();
         };
-        if request.version != 0 && known.version > request.version {
+        let is_old = request.version != 0 && known.version > request.version;
+        if is_old || known.size_changes {
             return PageEffect::default();
         }
         self.version += 1;
@@ -293,6 +297,13 @@ impl State {
             truncate: resized.then_some(known.attr.size),
             drop: resized,
         })
+    }
+
+    /// A change of a file's size begins or ends.
+    pub fn set_size_changes(&mut self, node: NodeId, changes: bool) {
+        if let Ok(known) = self.node_mut(node) {
+            known.size_changes = changes;
+        }
     }
 
     /// Invalidates the attributes of a node, and the replies in flight that have some.

@@ -3,7 +3,8 @@
 //! A dentry whose lifetime has ended is revalidated by a LOOKUP without any lock. A name without a dentry is looked up under the
 //! directory's lock, which lookups and listings share.
 
-use super::dcache::{Cached, DentryKey};
+use super::dcache::Cached;
+use super::dentry::DentryKey;
 use super::inode_ref::InodeRef;
 use super::state::{Needed, RequestVersion};
 use super::{Kernel, Quirk};
