@@ -6,14 +6,6 @@ use gupfs_fuse::{Errno, InitFlags, NodeId, NotifyError};
 
 use crate::ProbeFailure;
 use crate::probe_server::ProbeServer;
-use crate::working_directory::WorkingDirectory;
-
-/// Begins the reason why a behaviour is not tested on a kernel model that lacks an operation of Linux.
-pub const NOT_MODELLED: &str = "the kernel under test does not have";
-
-fn not_modelled<T>(what: &str) -> Result<T, ProbeFailure> {
-    Err(ProbeFailure::Untested(format!("{NOT_MODELLED} {what}")))
-}
 
 /// A kernel, or a model of one.
 #[allow(async_fn_in_trait)] // probes run on one thread
@@ -109,6 +101,7 @@ impl KernelNotification {
 #[allow(async_fn_in_trait)]
 pub trait ProbeMount {
     type File: ProbeFile;
+    type Directory: ProbeDirectory;
 
     /// stat(2).
     ///
@@ -155,79 +148,74 @@ pub trait ProbeMount {
     /// `Untested` if the connection cannot be aborted.
     async fn abort(&self) -> Result<(), ProbeFailure>;
 
-    // Operations that a model need not have. Without one the behaviours that need it are untested there.
-
     /// Notifies the kernel that this name of `child` was deleted.
     ///
     /// # Errors
-    /// `Untested` on a model without it; inside, the error that the kernel returns.
+    /// `Untested` if the notification cannot be sent; inside, the error that the kernel returns.
     async fn notify_deletion(
         &self,
         parent: NodeId,
         child: u64,
         name: &str,
-    ) -> Result<Result<(), NotifyError>, ProbeFailure> {
-        let _ = (parent, child, name);
-        not_modelled("FUSE_NOTIFY_DELETE")
-    }
+    ) -> Result<Result<(), NotifyError>, ProbeFailure>;
 
     /// Invalidates a name, so that the kernel forgets the node if nothing else uses it.
     ///
     /// # Errors
-    /// `Untested` on a model without it.
-    async fn evict(&self, name: &str) -> Result<(), ProbeFailure> {
-        let _ = name;
-        not_modelled("FORGET")
-    }
+    /// `Untested` if the kernel does not have the name.
+    async fn evict(&self, name: &str) -> Result<(), ProbeFailure>;
 
     /// mkdir(2).
     ///
     /// # Errors
-    /// `Untested` on a model without it, or if mkdir(2) fails.
-    async fn make_directory(&self, name: &str) -> Result<(), ProbeFailure> {
-        let _ = name;
-        not_modelled("mkdir")
-    }
+    /// `Untested` if mkdir(2) fails.
+    async fn make_directory(&self, name: &str) -> Result<(), ProbeFailure>;
 
     /// chmod(2).
     ///
     /// # Errors
-    /// `Untested` on a model without it, or if chmod(2) fails.
-    async fn set_mode(&self, name: &str, mode: u32) -> Result<(), ProbeFailure> {
-        let _ = (name, mode);
-        not_modelled("chmod")
-    }
+    /// `Untested` if chmod(2) fails.
+    async fn set_mode(&self, name: &str, mode: u32) -> Result<(), ProbeFailure>;
 
     /// The user that the file's access ACL names.
     ///
     /// # Errors
-    /// `Untested` on a model without it, or if getxattr(2) fails.
-    async fn acl_user(&self, name: &str) -> Result<Option<u32>, ProbeFailure> {
-        let _ = name;
-        not_modelled("ACLs")
-    }
+    /// `Untested` if getxattr(2) fails.
+    async fn acl_user(&self, name: &str) -> Result<Option<u32>, ProbeFailure>;
 
     /// open(2) with O_TRUNC.
     ///
     /// # Errors
-    /// `Untested` on a model without it, or if open(2) fails.
-    async fn open_truncating(&self, name: &str) -> Result<Self::File, ProbeFailure> {
-        let _ = name;
-        not_modelled("O_TRUNC")
-    }
+    /// `Untested` if open(2) fails.
+    async fn open_truncating(&self, name: &str) -> Result<Self::File, ProbeFailure>;
 
     /// Starts a program whose working directory this is.
     ///
     /// # Errors
-    /// `Untested` on a model without it, or if chdir(2) fails.
-    async fn enter(&self, name: &str) -> Result<WorkingDirectory, ProbeFailure> {
-        let _ = name;
-        not_modelled("working directories")
-    }
+    /// `Untested` if chdir(2) fails.
+    async fn enter(&self, name: &str) -> Result<Self::Directory, ProbeFailure>;
+}
+
+/// A program in its working directory.
+#[allow(async_fn_in_trait)]
+pub trait ProbeDirectory {
+    /// getcwd(3): the last component.
+    ///
+    /// # Errors
+    /// The errno of getcwd(3): ENOENT if the directory has no path.
+    async fn name(&self) -> Result<String, Errno>;
+
+    /// stat(2) of a name relative to the directory.
+    ///
+    /// # Errors
+    /// The errno of stat(2).
+    async fn size(&self, name: &str) -> Result<u64, Errno>;
 }
 
 #[allow(async_fn_in_trait)]
 pub trait ProbeFile {
+    type Pipe: ProbePipe;
+
     /// The byte at an offset; None after the end of the file.
     ///
     /// # Errors
@@ -273,49 +261,33 @@ pub trait ProbeFile {
     /// A byte of the first page, loaded through the same mapping as `store` uses.
     ///
     /// # Errors
-    /// `Untested` on a model without it, or if mmap(2) fails.
-    async fn load(&self) -> Result<u8, ProbeFailure> {
-        not_modelled("mapped loads")
-    }
+    /// `Untested` if mmap(2) fails.
+    async fn load(&self) -> Result<u8, ProbeFailure>;
 
     /// Moves the first bytes into a pipe with splice(2), and leaves them there.
     ///
     /// # Errors
-    /// `Untested` on a model without it, or if splice(2) fails.
-    async fn splice_into_pipe(&self) -> Result<SplicedBytes, ProbeFailure> {
-        not_modelled("the bytes of splice")
-    }
+    /// `Untested` if splice(2) fails.
+    async fn splice_into_pipe(&self) -> Result<Self::Pipe, ProbeFailure>;
 
     /// The first byte that sendfile(2) sends.
     ///
     /// # Errors
-    /// `Untested` on a model without it, or if sendfile(2) fails.
-    async fn send(&self) -> Result<u8, ProbeFailure> {
-        not_modelled("sendfile")
-    }
+    /// `Untested` if sendfile(2) fails.
+    async fn send(&self) -> Result<u8, ProbeFailure>;
 
     /// The number of links that fstat(2) returns.
     ///
     /// # Errors
-    /// `Untested` on a model without it, or if fstat(2) fails.
-    async fn links(&self) -> Result<u64, ProbeFailure> {
-        not_modelled("link counts")
-    }
+    /// `Untested` if fstat(2) fails.
+    async fn links(&self) -> Result<u64, ProbeFailure>;
 }
 
 /// Bytes of a file that are in a pipe.
-pub struct SplicedBytes(pub(crate) std::os::fd::OwnedFd);
-
-impl SplicedBytes {
+pub trait ProbePipe {
     /// Reads the first byte from the pipe.
     ///
     /// # Errors
     /// The errno of read(2).
-    pub fn first(&self) -> Result<u8, Errno> {
-        let mut byte = [0];
-        match rustix::io::read(&self.0, &mut byte).map_err(std::io::Error::from)? {
-            1 => Ok(byte[0]),
-            _ => Err(Errno::EIO),
-        }
-    }
+    fn first(&self) -> Result<u8, Errno>;
 }

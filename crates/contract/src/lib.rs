@@ -28,11 +28,10 @@ pub use behaviour::{
 };
 pub use cache_support::{CacheSupport, cache_support};
 pub use kernel_under_test::{
-    InitFlagChanges, KernelNotification, KernelUnderTest, NOT_MODELLED, ProbeFile, ProbeMount,
-    ProbeOpenMode, SplicedBytes,
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeDirectory, ProbeFile, ProbeMount,
+    ProbeOpenMode, ProbePipe,
 };
-pub use probe_server::{LONG_TTL, ProbeServer};
+pub use probe_server::{LONG_TTL, ProbeServer, acl_user};
 pub use probes::{ALL, probe_all};
 pub use request_gate::RequestGate;
 pub use running_kernel::RunningKernel;
-pub use working_directory::WorkingDirectory;

@@ -15,7 +15,7 @@ use crate::request_gate::RequestGate;
 
 mod requests;
 
-pub(crate) use requests::acl_user;
+pub use requests::acl_user;
 
 /// A lifetime that is longer than any test.
 pub const LONG_TTL: Duration = Duration::from_secs(3600);

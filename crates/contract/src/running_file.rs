@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use gupfs_fuse::Errno;
 use rustix::fs::FlockOperation;
 
 use crate::ProbeFailure;
-use crate::kernel_under_test::{ProbeFile, SplicedBytes};
+use crate::kernel_under_test::{ProbeFile, ProbePipe};
 use crate::shared_mapping::SharedMapping;
 
 const PAGE: usize = 4096;
@@ -18,6 +18,19 @@ const PAGE: usize = 4096;
 pub struct RunningFile {
     file: Arc<File>,
     map: Arc<Mutex<Option<SharedMapping>>>,
+}
+
+/// Bytes of a file that are in a pipe.
+pub struct SplicedBytes(OwnedFd);
+
+impl ProbePipe for SplicedBytes {
+    fn first(&self) -> Result<u8, Errno> {
+        let mut byte = [0];
+        match rustix::io::read(&self.0, &mut byte).map_err(io::Error::from)? {
+            1 => Ok(byte[0]),
+            _ => Err(Errno::EIO),
+        }
+    }
 }
 
 /// Runs `work` on a thread that may block; it continues if the future is dropped.
@@ -68,6 +81,8 @@ impl RunningFile {
 }
 
 impl ProbeFile for RunningFile {
+    type Pipe = SplicedBytes;
+
     async fn read(&self, at: u64) -> Result<Option<u8>, Errno> {
         let file = self.file.clone();
         run_blocking(move || {

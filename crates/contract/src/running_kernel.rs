@@ -121,6 +121,7 @@ impl RunningMount {
 
 impl ProbeMount for RunningMount {
     type File = RunningFile;
+    type Directory = WorkingDirectory;
 
     async fn size(&self, name: &str) -> Result<u64, Errno> {
         let path = self.path(name);

@@ -9,6 +9,8 @@ use gupfs_fuse::Errno;
 use gupfs_fuse::mountpoint::unshare_working_directory;
 use tokio::sync::oneshot;
 
+use crate::kernel_under_test::ProbeDirectory;
+
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Calls of one thread in its working directory. A drop ends the thread.
@@ -49,22 +51,16 @@ impl WorkingDirectory {
         calls.send(call).map_err(|_| Errno::EIO)?;
         Ok(result.await.map_err(|_| Errno::EIO)??)
     }
+}
 
-    /// getcwd(3): the last component.
-    ///
-    /// # Errors
-    /// The errno of getcwd(3): ENOENT if the directory has no path.
-    pub async fn name(&self) -> Result<String, Errno> {
+impl ProbeDirectory for WorkingDirectory {
+    async fn name(&self) -> Result<String, Errno> {
         let path = self.call(std::env::current_dir).await?;
         let last = path.file_name().unwrap_or_default();
         Ok(last.to_string_lossy().into_owned())
     }
 
-    /// stat(2) of a name relative to the directory.
-    ///
-    /// # Errors
-    /// The errno of stat(2).
-    pub async fn size(&self, name: &str) -> Result<u64, Errno> {
+    async fn size(&self, name: &str) -> Result<u64, Errno> {
         let name = name.to_owned();
         self.call(move || Ok(std::fs::metadata(name)?.len())).await
     }

@@ -66,6 +66,16 @@ impl Dirents {
         self.bytes.is_empty()
     }
 
+    /// The pushed entries as the kernel parses them: inode number, offset, file type (a mode shifted to the right by 12 bits), name.
+    pub fn entries(&self) -> Vec<(u64, u64, u32, Vec<u8>)> {
+        let mut entries = Vec::new();
+        let mut rest = Cursor::new(&self.bytes);
+        while let Ok(entry) = read_dirent(&mut rest) {
+            entries.push(entry);
+        }
+        entries
+    }
+
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -123,8 +133,8 @@ impl DirentsPlus {
         let mut entries = Vec::new();
         let mut rest = Cursor::new(bytes);
         while let Ok(entry) = EntryReply::from_wire(&mut rest) {
-            let name = read_name(&mut rest);
-            let (offset, name) = name.expect("a name follows each entry");
+            let dirent = read_dirent(&mut rest);
+            let (_, offset, _, name) = dirent.expect("a name follows each entry");
             entries.push((entry, offset, name));
         }
         entries
@@ -135,14 +145,15 @@ impl DirentsPlus {
     }
 }
 
-fn read_name(rest: &mut Cursor<'_>) -> Result<(u64, Vec<u8>), Malformed> {
-    rest.u64("ino")?;
+/// Inode number, offset, file type, name.
+fn read_dirent(rest: &mut Cursor<'_>) -> Result<(u64, u64, u32, Vec<u8>), Malformed> {
+    let ino = rest.u64("ino")?;
     let offset = rest.u64("offset")?;
     let length = rest.u32("length")? as usize;
-    rest.u32("kind")?;
+    let kind = rest.u32("kind")?;
     let name = rest.bytes(length, "name")?.to_vec();
     rest.skip(record_length(&name) - HEAD - length)?;
-    Ok((offset, name))
+    Ok((ino, offset, kind, name))
 }
 
 #[cfg(test)]
@@ -165,6 +176,11 @@ mod tests {
         assert!(dirents.push(7, 1, 0o040755, b"a"));
         assert!(dirents.push(8, 2, 0o100644, b"exactly8"));
         assert!(!dirents.push(9, 3, 0o100644, b"c"));
+        let entries = [
+            (7, 1, 0o04, b"a".to_vec()),
+            (8, 2, 0o10, b"exactly8".to_vec()),
+        ];
+        assert_eq!(dirents.entries(), entries);
         let bytes = dirents.into_bytes();
         assert_eq!(bytes.len(), 64);
         assert_eq!(bytes[16..24], [1, 0, 0, 0, 4, 0, 0, 0]);

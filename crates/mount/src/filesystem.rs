@@ -2,10 +2,12 @@
 
 use crate::cache_lifetimes::CacheLifetimes;
 use crate::convert;
+use crate::kernel_caches::KernelCaches;
 use crate::metrics::OpMetrics;
+use crate::options::FuseMountOptions;
 use crate::setid_inodes::SetidInodes;
 use gupfs_client::Client;
-use gupfs_fuse::{Notifier, NotifyError};
+use gupfs_fuse::NotifyError;
 use gupfs_platform::Clock;
 use gupfs_proto::{Attr, FsError, InodeId};
 use std::sync::{Arc, OnceLock};
@@ -13,22 +15,44 @@ use std::time::Duration;
 
 /// The file system that the fuse crate serves.
 pub struct GupfsFileSystem {
-    pub client: Arc<Client>,
-    pub clock: Clock,
-    pub lifetimes: CacheLifetimes,
-    pub page_cache: bool,
+    pub(crate) client: Arc<Client>,
+    pub(crate) clock: Clock,
+    pub(crate) lifetimes: CacheLifetimes,
+    pub(crate) page_cache: bool,
     /// Requests that change anything are refused, whatever flags the kernel has for the mount (`mount -o remount,rw`).
-    pub read_only: bool,
-    pub setid_inodes: SetidInodes,
+    pub(crate) read_only: bool,
+    pub(crate) setid_inodes: SetidInodes,
     /// Set once it is mounted.
-    pub notifier: OnceLock<Notifier>,
-    pub kernel_permissions: bool,
+    kernel_caches: OnceLock<Box<dyn KernelCaches>>,
+    pub(crate) kernel_permissions: bool,
     /// The kernel sends lock requests.
-    pub cluster_locks: bool,
-    pub metrics: Arc<OpMetrics>,
+    pub(crate) cluster_locks: bool,
+    pub(crate) metrics: Arc<OpMetrics>,
 }
 
 impl GupfsFileSystem {
+    /// The file system of a client, not mounted yet.
+    pub fn new(client: Arc<Client>, clock: Clock, options: &FuseMountOptions) -> GupfsFileSystem {
+        GupfsFileSystem {
+            client,
+            clock,
+            lifetimes: options.lifetimes,
+            page_cache: options.page_cache,
+            read_only: options.read_only,
+            setid_inodes: SetidInodes::new(options.lifetimes.attributes),
+            kernel_caches: OnceLock::new(),
+            kernel_permissions: options.kernel_permissions,
+            cluster_locks: options.cluster_locks,
+            metrics: Arc::default(),
+        }
+    }
+
+    /// Called once the file system is mounted.
+    pub fn set_kernel_caches(&self, kernel_caches: Box<dyn KernelCaches>) {
+        // A file system is mounted once.
+        let _ = self.kernel_caches.set(kernel_caches);
+    }
+
     /// How long the kernel may cache attributes that a reply carries.
     pub fn attributes_lifetime(&self, attr: &Attr) -> Duration {
         self.setid_inodes.attr_lifetime(attr, || self.clock.boot())
@@ -44,10 +68,10 @@ impl GupfsFileSystem {
 
     /// Invalidates the kernel's attributes of an inode after a request that the kernel does not know to change them.
     pub fn invalidate_attributes(&self, ino: InodeId) {
-        let Some(notifier) = self.notifier.get() else {
+        let Some(kernel_caches) = self.kernel_caches.get() else {
             return;
         };
-        match notifier.inval_attributes(convert::node(ino)) {
+        match kernel_caches.inval_attributes(convert::node(ino)) {
             // The kernel has forgotten the inode meanwhile.
             Ok(()) | Err(NotifyError::Unknown) => {}
             Err(error) => {

@@ -2,7 +2,7 @@
 //!
 //! Owns   the conversion both ways, the only errno table, the kernel's cache lifetimes, the cache mode of each open file.
 //! Never  implements file system semantics: the client and the servers do.
-//! Enter  at `Mount::start`; `requests.rs` has the method of each FUSE request, `ops/` its function.
+//! Enter  at `Mount::start`, or at `GupfsFileSystem::new` above a model of the kernel; `requests.rs` has the method of each FUSE request, `ops/` its function.
 
 mod cache_lifetimes;
 mod convert;
@@ -10,6 +10,7 @@ mod credentials;
 mod errno;
 mod filesystem;
 mod fuse_op;
+mod kernel_caches;
 mod limits;
 mod metrics;
 mod mount;
@@ -22,6 +23,8 @@ mod signals;
 
 pub use cache_lifetimes::CacheLifetimes;
 pub use errno::errno;
+pub use filesystem::GupfsFileSystem;
+pub use kernel_caches::KernelCaches;
 pub use metrics::{MountStats, OpMetrics, OpStats};
 pub use mount::Mount;
 pub use options::{AtimeFlags, CallDeadlines, FuseMountOptions};

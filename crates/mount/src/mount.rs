@@ -3,12 +3,11 @@
 use crate::filesystem::GupfsFileSystem;
 use crate::metrics::{MountStats, OpMetrics};
 use crate::options::FuseMountOptions;
-use crate::setid_inodes::SetidInodes;
 use gupfs_client::Client;
 use gupfs_fuse::{FuseSession, MountError, Spawner, pages_limit};
 use gupfs_platform::Clock;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// A mounted file system. Unmount it before stopping the client.
 pub struct Mount {
@@ -31,19 +30,8 @@ impl Mount {
         let config = options.to_config(runtime);
         let waiting_runtime = runtime.clone();
         let spawner: Spawner = Arc::new(move |task| drop(waiting_runtime.spawn(task)));
-        let metrics = Arc::new(OpMetrics::default());
-        let fs = Arc::new(GupfsFileSystem {
-            client,
-            clock: Clock::real(),
-            lifetimes: options.lifetimes,
-            page_cache: options.page_cache,
-            read_only: options.read_only,
-            setid_inodes: SetidInodes::new(options.lifetimes.attributes),
-            notifier: OnceLock::new(),
-            kernel_permissions: options.kernel_permissions,
-            cluster_locks: options.cluster_locks,
-            metrics: metrics.clone(),
-        });
+        let fs = Arc::new(GupfsFileSystem::new(client, Clock::real(), options));
+        let metrics = fs.metrics.clone();
         raise_pages_limit(config.max_pages);
         let session = gupfs_fuse::mount(at, &config, fs, spawner)?;
         if let Some(kib) = options.read_ahead_kib

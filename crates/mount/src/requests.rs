@@ -40,7 +40,7 @@ impl GupfsFileSystem {
 
 impl FileSystem for GupfsFileSystem {
     fn mounted(&self, mounted: &MountInfo) {
-        let _ = self.notifier.set(mounted.notifier.clone());
+        self.set_kernel_caches(Box::new(mounted.notifier.clone()));
     }
 
     async fn forget(&self, batch: Vec<op::Forget>) {

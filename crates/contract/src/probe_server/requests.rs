@@ -29,8 +29,8 @@ fn access_acl(user: u32) -> Vec<u8> {
     acl
 }
 
-/// The user that an ACL of this form names.
-pub(crate) fn acl_user(acl: &[u8]) -> Option<u32> {
+/// The user that an ACL names, in the form of getxattr(2).
+pub fn acl_user(acl: &[u8]) -> Option<u32> {
     let entries = acl.get(4..)?.as_chunks::<8>().0;
     let named = entries.iter().find(|entry| entry[0] == 0x02)?;
     Some(u32::from_le_bytes(*named.last_chunk()?))

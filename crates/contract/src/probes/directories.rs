@@ -7,7 +7,8 @@ use gupfs_fuse::{Errno, NodeId, NotifyError};
 use super::{CACHED, FILE, mount_one_file, open_one_file};
 use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
-    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeDirectory, ProbeFile, ProbeMount,
+    ProbeOpenMode,
 };
 use crate::probe_server::{INITIAL_BYTE, INITIAL_SIZE, ProbeServer};
 use crate::working_directory::WorkingDirectory;

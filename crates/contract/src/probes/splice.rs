@@ -8,6 +8,7 @@ use super::{CACHED, DIRECT, FILE, SHORT, expect_no_requests, one_file, open_one_
 use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+    ProbePipe,
 };
 use crate::probe_server::INITIAL_BYTE;
 

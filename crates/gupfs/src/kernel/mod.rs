@@ -231,14 +231,16 @@ mod tests {
 
     #[test]
     fn a_kernel_that_lacks_a_behaviour_loses_the_caches_that_depend_on_it_and_mounts() {
-        use KernelCache::{Attributes, Names, Pages};
-        let lost = [
-            (Quirk::NoIncEpoch, Names),
-            (Quirk::NamesNeverExpire, Names),
-            (Quirk::RepliesHaveNoVersion, Attributes),
-            (Quirk::PagesSurviveInvalidation, Pages),
+        use KernelCache::{Attributes, Mappings, Names, Pages, Splice};
+        let lost: [(Quirk, &[KernelCache]); 6] = [
+            (Quirk::NoIncEpoch, &[Names]),
+            (Quirk::NamesNeverExpire, &[Names]),
+            (Quirk::RepliesHaveNoVersion, &[Attributes]),
+            (Quirk::AclsSurviveInvalidation, &[Attributes]),
+            (Quirk::PagesSurviveInvalidation, &[Pages, Mappings, Splice]),
+            (Quirk::MappingsSurviveInvalidation, &[Mappings]),
         ];
-        for (quirk, cache) in lost {
+        for (quirk, caches) in lost {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_time()
                 .start_paused(true)
@@ -252,7 +254,7 @@ mod tests {
                 .filter(|support| !support.lacks.is_empty())
                 .map(|support| support.cache)
                 .collect();
-            assert_eq!(lacking, [cache], "{quirk:?}");
+            assert_eq!(lacking, caches, "{quirk:?}");
         }
     }
 

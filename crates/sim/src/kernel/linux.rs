@@ -1,12 +1,15 @@
 //! The model as a kernel that the probes of crate `contract` test.
 
-use super::{File, Kernel, Quirk};
+use super::{Directory, File, Kernel, Pipe, Quirk};
 use gupfs_contract::{
-    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFailure, ProbeFile, ProbeMount,
-    ProbeOpenMode, ProbeServer,
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeDirectory, ProbeFailure, ProbeFile,
+    ProbeMount, ProbeOpenMode, ProbePipe, ProbeServer, acl_user,
 };
 use gupfs_fuse::{Errno, MountConfig, NodeId, NotifyError};
 use std::sync::Arc;
+
+/// The number of bytes that the probes splice and send.
+const SPLICED: usize = 100;
 
 /// The model: like Linux, or deviating from it in one quirk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,7 +17,11 @@ pub struct Model {
     pub quirk: Option<Quirk>,
 }
 
-pub struct Mounted(Arc<Kernel<ProbeServer>>);
+/// A mount of a probe server on the model.
+pub struct Mounted {
+    kernel: Arc<Kernel<ProbeServer>>,
+    root: Directory<ProbeServer>,
+}
 
 impl KernelUnderTest for Model {
     type Mount = Mounted;
@@ -25,36 +32,46 @@ impl KernelUnderTest for Model {
         flags: InitFlagChanges,
     ) -> Result<Mounted, ProbeFailure> {
         let flags = (MountConfig::FLAGS | flags.with) - flags.without;
-        Ok(Mounted(Kernel::mount(probe.clone(), flags, self.quirk)))
+        let kernel = Kernel::mount(probe.clone(), flags, self.quirk);
+        Ok(Mounted {
+            root: kernel.root(),
+            kernel,
+        })
     }
 }
 
 impl Drop for Mounted {
     /// A request that still waits for a reply must fail now instead of hanging.
     fn drop(&mut self) {
-        self.0.abort();
+        self.kernel.abort();
     }
+}
+
+fn text(name: Vec<u8>) -> String {
+    String::from_utf8_lossy(&name).into_owned()
 }
 
 impl ProbeMount for Mounted {
     type File = File<ProbeServer>;
+    type Directory = Directory<ProbeServer>;
 
     async fn size(&self, name: &str) -> Result<u64, Errno> {
-        self.0.size(name.as_bytes()).await
+        Ok(self.root.stat(name.as_bytes()).await?.size)
     }
 
     async fn list(&self) -> Result<Vec<String>, Errno> {
-        let names = self.0.list().await?;
-        let text = |name: Vec<u8>| String::from_utf8_lossy(&name).into_owned();
-        Ok(names.into_iter().map(text).collect())
+        let names = self.root.list(b".").await?.into_iter();
+        Ok(names.map(|listed| text(listed.name)).collect())
     }
 
     async fn create(&self, name: &str) -> Result<(), Errno> {
-        self.0.create(name.as_bytes()).await
+        let flags = libc::O_WRONLY | libc::O_CREAT;
+        let file = self.root.open(name.as_bytes(), flags, 0o666).await?;
+        File::close(file).await
     }
 
     async fn link(&self, name: &str, new: &str) -> Result<(), Errno> {
-        self.0.link(name.as_bytes(), new.as_bytes()).await
+        self.root.link(name.as_bytes(), new.as_bytes()).await
     }
 
     async fn open(&self, name: &str, how: ProbeOpenMode) -> Result<File<ProbeServer>, Errno> {
@@ -63,40 +80,88 @@ impl ProbeMount for Mounted {
             ProbeOpenMode::ReadWrite => libc::O_RDWR,
             ProbeOpenMode::Append => libc::O_WRONLY | libc::O_APPEND,
         };
-        self.0.open(name.as_bytes(), flags as u32).await
+        self.root.open(name.as_bytes(), flags, 0).await
     }
 
     async fn cover(&self, name: &str) -> Result<(), ProbeFailure> {
-        self.0.resolve(name.as_bytes()).await?;
-        let key = (NodeId::ROOT, name.as_bytes().to_vec());
-        self.0.state().covered.insert(key);
-        Ok(())
+        Ok(self.root.cover(name.as_bytes()).await?)
     }
 
     async fn is_covered(&self, name: &str) -> bool {
-        let key = (NodeId::ROOT, name.as_bytes().to_vec());
-        self.0.resolve(name.as_bytes()).await.is_ok() && self.0.state().covered.contains(&key)
+        self.root.is_covered(name.as_bytes()).await
     }
 
-    async fn notify(&self, word: KernelNotification) -> Result<(), NotifyError> {
-        match word {
-            KernelNotification::Inode { node, offset } => self.0.inval_inode(node, offset).await,
-            KernelNotification::Entry { parent, name } => {
-                self.0.inval_entry(parent, name.as_bytes()).await
+    async fn notify(&self, notification: KernelNotification) -> Result<(), NotifyError> {
+        match notification {
+            KernelNotification::Inode { node, offset } => {
+                self.kernel.inval_inode(node, offset).await
             }
-            KernelNotification::Epoch => self.0.inc_epoch().await,
+            KernelNotification::Entry { parent, name } => {
+                self.kernel.inval_entry(parent, name.as_bytes()).await
+            }
+            KernelNotification::Epoch => self.kernel.inc_epoch().await,
         }
     }
 
     async fn abort(&self) -> Result<(), ProbeFailure> {
-        self.0.abort();
+        self.kernel.abort();
         Ok(())
+    }
+
+    async fn notify_deletion(
+        &self,
+        parent: NodeId,
+        child: u64,
+        name: &str,
+    ) -> Result<Result<(), NotifyError>, ProbeFailure> {
+        let child = NodeId(child);
+        Ok(self.kernel.delete(parent, child, name.as_bytes()).await)
+    }
+
+    async fn evict(&self, name: &str) -> Result<(), ProbeFailure> {
+        Ok(self.notify(KernelNotification::name(name)).await?)
+    }
+
+    async fn make_directory(&self, name: &str) -> Result<(), ProbeFailure> {
+        Ok(self.root.mkdir(name.as_bytes(), 0o777).await?)
+    }
+
+    async fn set_mode(&self, name: &str, mode: u32) -> Result<(), ProbeFailure> {
+        Ok(self.root.chmod(name.as_bytes(), mode).await?)
+    }
+
+    async fn acl_user(&self, name: &str) -> Result<Option<u32>, ProbeFailure> {
+        let acl = self.root.access_acl(name.as_bytes()).await?;
+        Ok(acl.and_then(|acl| acl_user(&acl)))
+    }
+
+    async fn open_truncating(&self, name: &str) -> Result<File<ProbeServer>, ProbeFailure> {
+        let flags = libc::O_WRONLY | libc::O_TRUNC;
+        Ok(self.root.open(name.as_bytes(), flags, 0).await?)
+    }
+
+    async fn enter(&self, name: &str) -> Result<Directory<ProbeServer>, ProbeFailure> {
+        Ok(self.root.enter(name.as_bytes()).await?)
+    }
+}
+
+impl ProbeDirectory for Directory<ProbeServer> {
+    async fn name(&self) -> Result<String, Errno> {
+        let path = self.path()?;
+        let last = path.rsplit(|byte| *byte == b'/').next();
+        Ok(text(last.unwrap_or_default().to_vec()))
+    }
+
+    async fn size(&self, name: &str) -> Result<u64, Errno> {
+        Ok(self.stat(name.as_bytes()).await?.size)
     }
 }
 
 impl ProbeFile for File<ProbeServer> {
+    type Pipe = Pipe;
+
     async fn read(&self, at: u64) -> Result<Option<u8>, Errno> {
-        File::read(self, at).await
+        Ok(File::read(self, at, 1).await?.first().copied())
     }
 
     async fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Errno> {
@@ -108,11 +173,11 @@ impl ProbeFile for File<ProbeServer> {
     }
 
     async fn splice(&self) -> Result<(), Errno> {
-        File::splice(self).await
+        File::splice(self, 0, SPLICED).await.map(drop)
     }
 
     async fn store(&self, byte: u8) -> Result<(), Errno> {
-        File::store(self, byte).await
+        File::store(self, 0, byte).await
     }
 
     async fn flock(&self) -> Result<(), Errno> {
@@ -123,11 +188,31 @@ impl ProbeFile for File<ProbeServer> {
         File::lock(self).await
     }
 
-    /// As in close(2), the program does not wait for RELEASE.
     async fn close(self) {
-        tokio::spawn(async move {
-            let closed = File::close(self).await;
-            debug_assert!(closed.is_ok(), "{closed:?}");
-        });
+        let closed = File::close(self).await;
+        debug_assert!(closed.is_ok(), "{closed:?}");
+    }
+
+    async fn load(&self) -> Result<u8, ProbeFailure> {
+        Ok(File::load(self, 0).await?)
+    }
+
+    async fn splice_into_pipe(&self) -> Result<Pipe, ProbeFailure> {
+        Ok(File::splice(self, 0, SPLICED).await?)
+    }
+
+    async fn send(&self) -> Result<u8, ProbeFailure> {
+        let sent = File::send(self, 0, SPLICED).await?;
+        Ok(*sent.first().ok_or(Errno::EIO)?)
+    }
+
+    async fn links(&self) -> Result<u64, ProbeFailure> {
+        Ok(u64::from(File::stat(self).await?.nlink))
+    }
+}
+
+impl ProbePipe for Pipe {
+    fn first(&self) -> Result<u8, Errno> {
+        self.read()?.first().copied().ok_or(Errno::EIO)
     }
 }

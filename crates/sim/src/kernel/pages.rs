@@ -1,5 +1,8 @@
 //! The page cache of a file. A page is locked while a READ fills it; dropping a page waits for that lock.
 
+use super::cached_page::{CachedPage, PAGE, Page};
+use super::inode_ref::InodeRef;
+use super::state::Needed;
 use super::{Kernel, Quirk};
 use bytes::Bytes;
 use gupfs_fuse::{
@@ -7,54 +10,61 @@ use gupfs_fuse::{
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::Mutex;
 
-pub const PAGE: u64 = 4096;
-
-/// A page, with its lock.
-pub type Page = Arc<Mutex<Cached>>;
-
-#[derive(Default)]
-pub struct Cached {
-    /// None until the page is filled.
-    pub bytes: Option<Bytes>,
-    /// A mapping stored into the page. It must be written through this open file before it is dropped.
-    pub dirty: Option<FileHandle>,
+/// The open file that a READ or a WRITE names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IoHandle {
+    pub node: NodeId,
+    pub fh: FileHandle,
+    /// The program's O_… flags.
+    pub open_flags: u32,
 }
 
 impl<F: FileSystem> Kernel<F> {
-    /// Returns a page, from the cache or by a READ.
-    pub(super) async fn page(&self, node: NodeId, fh: FileHandle, index: u64) -> Result<Bytes> {
+    /// Returns a filled page, from the cache or by a READ.
+    pub(super) async fn page(&self, io: IoHandle, index: u64) -> Result<(Page, Bytes)> {
         loop {
-            let page = {
-                let mut state = self.state();
-                let pages = &mut state.node_mut(node)?.pages;
-                pages.entry(index).or_default().clone()
-            };
+            let page = self.page_at(io.node, index)?;
             let mut cached = page.lock().await;
-            if !self.is_cached(node, index, &page) {
+            if !self.is_cached(io.node, index, &page) {
                 continue; // dropped while this call waited for its lock
             }
             if let Some(bytes) = &cached.bytes {
-                return Ok(bytes.clone());
+                let bytes = bytes.clone();
+                drop(cached);
+                return Ok((page, bytes));
             }
             let owner = self
                 .has_quirk(Quirk::CachedReadsCarryOwner)
                 .then_some(LockOwner(1));
-            match self
-                .read_from_server(node, fh, index * PAGE, PAGE as u32, owner)
-                .await
-            {
-                Ok(read) => return Ok(cached.bytes.insert(read).clone()),
+            let sent = self.request_version();
+            let offset = index * PAGE;
+            match self.read_from_server(io, offset, PAGE as u32, owner).await {
+                Ok(read) => {
+                    if (read.len() as u64) < PAGE {
+                        let end = offset + read.len() as u64;
+                        self.state().note_short_read(io.node, end, sent)?;
+                    }
+                    cached.bytes = Some(read.clone());
+                    drop(cached);
+                    return Ok((page, read));
+                }
                 Err(errno) => {
-                    self.forget_page(node, index, &page);
+                    self.forget_page(io.node, index, &page);
                     return Err(errno);
                 }
             }
         }
     }
 
-    fn is_cached(&self, node: NodeId, index: u64, page: &Page) -> bool {
+    /// A page, which may not be filled.
+    pub(super) fn page_at(&self, node: NodeId, index: u64) -> Result<Page> {
+        let mut state = self.state();
+        let pages = &mut state.node_mut(node)?.pages;
+        Ok(pages.entry(index).or_default().clone())
+    }
+
+    pub(super) fn is_cached(&self, node: NodeId, index: u64, page: &Page) -> bool {
         let state = self.state();
         let cached = state.node(node).ok();
         cached
@@ -70,11 +80,10 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    /// Sends a READ.
+    /// Sends a READ. The reply changes the time of the last access.
     pub(super) async fn read_from_server(
         &self,
-        node: NodeId,
-        fh: FileHandle,
+        io: IoHandle,
         offset: u64,
         size: u32,
         lock_owner: Option<LockOwner>,
@@ -84,29 +93,34 @@ impl<F: FileSystem> Kernel<F> {
             None => ReadFlags::empty(),
         };
         let request = op::Read {
-            fh,
+            fh: io.fh,
             offset,
             size,
             flags,
             lock_owner,
-            open_flags: 0,
+            open_flags: io.open_flags,
         };
-        let data = self
-            .wait_reply(self.fs.read(self.call(node), request))
-            .await?;
+        let reply = self.fs.read(self.call(io.node), request);
+        let data = self.wait_reply(reply).await?;
+        self.state().node_mut(io.node)?.invalidate_times();
         Ok(data.into_bytes())
     }
 
-    /// Drops the pages of a range. Waits for reads that fill them, and writes dirty ones first.
-    pub(super) async fn drop_pages(&self, node: NodeId, from: u64, to: u64) {
-        let pages: Vec<(u64, Page)> = match self.state().node(node) {
-            Ok(node) => {
-                let pages = node.pages.range(from / PAGE..to.div_ceil(PAGE));
-                pages.map(|(index, page)| (*index, page.clone())).collect()
-            }
-            Err(_) => return,
+    fn pages_in(&self, node: NodeId, from: u64, to: u64) -> Vec<(u64, Page)> {
+        let state = self.state();
+        let Ok(node) = state.node(node) else {
+            return Vec::new();
         };
-        for (index, page) in pages {
+        let pages = node.pages.range(from / PAGE..to.div_ceil(PAGE));
+        pages.map(|(index, page)| (*index, page.clone())).collect()
+    }
+
+    /// Drops the pages of a range, and a cached listing. Waits for reads that fill them, and writes dirty ones first.
+    pub(super) async fn drop_pages(&self, node: NodeId, from: u64, to: u64) {
+        if let Ok(node) = self.state().node_mut(node) {
+            node.listing = None;
+        }
+        for (index, page) in self.pages_in(node, from, to) {
             if self.has_quirk(Quirk::PageInvalidationTakesNoLock) {
                 self.forget_page(node, index, &page);
                 continue;
@@ -114,11 +128,28 @@ impl<F: FileSystem> Kernel<F> {
             let mut locked = page.lock().await;
             self.write_back(node, index, &mut locked).await;
             self.forget_page(node, index, &page);
+            if self.has_quirk(Quirk::InvalidationEmptiesPipes) {
+                locked.bytes = None;
+            }
+        }
+    }
+
+    /// Drops the pages behind the end of a file without writing them, and the rest of its last page.
+    pub(super) async fn truncate_pages(&self, node: NodeId, size: u64) {
+        for (index, page) in self.pages_in(node, size / PAGE * PAGE, u64::MAX) {
+            let mut locked = page.lock().await;
+            let kept = size.saturating_sub(index * PAGE);
+            if kept == 0 {
+                locked.dirty = None;
+                self.forget_page(node, index, &page);
+            } else if let Some(bytes) = &mut locked.bytes {
+                bytes.truncate(kept as usize);
+            }
         }
     }
 
     /// Writes a dirty page. If the write fails, the bytes are lost.
-    async fn write_back(&self, node: NodeId, index: u64, page: &mut Cached) {
+    async fn write_back(&self, node: NodeId, index: u64, page: &mut CachedPage) {
         let Some(fh) = page.dirty.take() else { return };
         if self.has_quirk(Quirk::DirtyPagesDropped) {
             return;
@@ -128,6 +159,9 @@ impl<F: FileSystem> Kernel<F> {
         };
         let within = size.saturating_sub(index * PAGE).min(PAGE) as usize;
         let bytes = page.bytes.clone().unwrap_or_default();
+        if within == 0 {
+            return; // behind the end of the file
+        }
         let request = op::Write {
             fh,
             offset: index * PAGE,
@@ -141,44 +175,39 @@ impl<F: FileSystem> Kernel<F> {
         let written = self
             .wait_reply(self.fs.write(self.call(node), request))
             .await;
-        debug_assert!(written.is_ok() || self.is_aborted.load(Ordering::Relaxed));
+        let mut state = self.state();
+        let Ok(known) = state.node_mut(node) else {
+            return;
+        };
+        // The server has set new times; with a write-back cache the kernel's own count.
+        if !self.flags.contains(InitFlags::WRITEBACK_CACHE) {
+            known.invalidate_times();
+        }
+        if written.is_err() && !self.is_aborted.load(Ordering::Relaxed) {
+            known.lost_writes += 1;
+        }
+    }
+
+    /// Number of write-backs of a file that failed: fsync(2) and close(2) report them.
+    pub(super) fn lost_writes(&self, node: NodeId) -> u64 {
+        let state = self.state();
+        state.node(node).map_or(0, |node| node.lost_writes)
     }
 
     /// Writes all dirty pages of a file, as fsync and close do.
     pub(super) async fn write_back_all(&self, node: NodeId) {
-        let pages: Vec<(u64, Page)> = match self.state().node(node) {
-            Ok(node) => node
-                .pages
-                .iter()
-                .map(|(index, page)| (*index, page.clone()))
-                .collect(),
-            Err(_) => return,
-        };
-        for (index, page) in pages {
+        for (index, page) in self.pages_in(node, 0, u64::MAX) {
             let mut page = page.lock().await;
             self.write_back(node, index, &mut page).await;
         }
     }
 
-    /// Reads through the page cache. With AUTO_INVAL_DATA, or behind the end, the attributes are revalidated first.
-    pub(super) async fn read_cached(
-        &self,
-        node: NodeId,
-        fh: FileHandle,
-        at: u64,
-    ) -> Result<Option<u8>> {
-        let is_behind_end = at >= self.state().node(node)?.attr.size;
-        if self.has_quirk(Quirk::PagesDroppedOnAbort) && self.is_aborted.load(Ordering::Relaxed) {
-            return Err(Errno::ENOTCONN);
-        }
-        if self.flags.contains(InitFlags::AUTO_INVAL_DATA) || is_behind_end {
-            self.attributes(node, false).await?;
-        }
-        if at >= self.state().node(node)?.attr.size {
-            return Ok(None);
-        }
-        let page = self.page(node, fh, at / PAGE).await?;
-        // The file may have grown since the page was filled.
-        Ok(Some(page.get((at % PAGE) as usize).copied().unwrap_or(0)))
+    /// Requests the attributes of an open file unless their lifetime lasts.
+    pub(super) async fn revalidate_size(&self, inode: &InodeRef, fh: FileHandle) -> Result<()> {
+        let found = self.attributes(inode, Needed::Basic, Some(fh)).await;
+        found.map(drop)
     }
 }
+
+/// The error of a page fault behind the end of the file: SIGBUS.
+pub const BUS_ERROR: Errno = Errno::EFAULT;

@@ -95,4 +95,44 @@ pub enum Quirk {
     DirectReadsIgnoreDirtyPages,
     /// A direct read ends at the size that is cached.
     DirectReadsCutAtCachedSize,
+    /// open(2) with O_TRUNC sends a SETATTR after OPEN.
+    TruncatingOpensSendSetattr,
+    /// A load from a mapping requests attributes that have expired.
+    MappedLoadsRevalidate,
+    /// splice requests attributes that have expired.
+    SpliceRevalidates,
+    /// The attributes of a reply to SETATTR are not cached.
+    SetattrRepliesNotCached,
+    /// ACLs are not cached.
+    AclsNotCached,
+    /// INVAL_INODE drops no ACL.
+    AclsSurviveInvalidation,
+    /// A cached ACL ends with the lifetime of the attributes.
+    AclsExpireWithAttributes,
+    /// A request for attributes drops no ACL.
+    AclsSurviveAttributes,
+    /// Pages that are dropped stay mapped.
+    MappingsSurviveInvalidation,
+    /// INVAL_INODE changes bytes that splice has moved into a pipe.
+    InvalidationEmptiesPipes,
+    /// A FORGET gives one lookup back.
+    ForgetsCountOneLookup,
+    /// INVAL_ENTRY of an open file's name forgets the inode.
+    OpenFilesForgotten,
+    /// INVAL_ENTRY of a working directory's name leaves its path.
+    WorkingDirectoriesKeepPath,
+    /// INVAL_ENTRY of a working directory's name counts as its removal.
+    WorkingDirectoriesDie,
+    /// INC_EPOCH removes all dentries.
+    EpochDropsPaths,
+    /// FUSE_NOTIFY_DELETE is not known.
+    NoDeletionNotice,
+    /// FUSE_NOTIFY_DELETE does not compare the inode.
+    DeletionIgnoresInode,
+    /// FUSE_NOTIFY_DELETE leaves the number of links.
+    DeletionKeepsLinks,
+    /// FUSE_NOTIFY_DELETE leaves a directory usable.
+    DeletionSparesDirectories,
+    /// FUSE_NOTIFY_DELETE of a name with a file system mounted on it fails.
+    DeletionRefusesCovered,
 }
