@@ -11,7 +11,6 @@ use crate::kernel_under_test::{
     ProbeOpenMode,
 };
 use crate::probe_server::{INITIAL_BYTE, INITIAL_SIZE, ProbeServer};
-use crate::working_directory::WorkingDirectory;
 
 const DIRECTORY: u64 = 8;
 
@@ -25,10 +24,12 @@ async fn mount_directory_and_file<L: KernelUnderTest>(
     Ok((server, mount))
 }
 
+type WorkingDirectory<L> = <<L as KernelUnderTest>::Mount as ProbeMount>::Directory;
+
 /// The same, and a program whose working directory `dir` is.
 async fn enter_directory<L: KernelUnderTest>(
     kernel: &L,
-) -> Result<(Arc<ProbeServer>, L::Mount, WorkingDirectory), ProbeFailure> {
+) -> Result<(Arc<ProbeServer>, L::Mount, WorkingDirectory<L>), ProbeFailure> {
     let (server, mount) = mount_directory_and_file(kernel).await?;
     let program = mount.enter("dir").await?;
     Ok((server, mount, program))
