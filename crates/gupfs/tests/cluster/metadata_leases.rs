@@ -139,7 +139,8 @@ fn a_stopped_mount_delays_a_change_for_its_term_and_shows_nothing_old_afterwards
         0o601
     );
     assert!(!b.join("tree/f2").exists());
-    assert!(delay < Duration::from_secs(25), "{delay:?}");
+    // 23 s and what a busy host adds; `crates/client/tests/it/leases.rs` has the exact term.
+    assert!(delay < Duration::from_secs(60), "{delay:?}");
     assert!(delay > Duration::from_secs(10), "{delay:?}");
     assert_eq!(look(b), look(a));
     cluster.stop();
