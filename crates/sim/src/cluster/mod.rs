@@ -3,7 +3,7 @@
 //! Owns   a metadata server, object servers and clients, each on a host with its own disk, clock and network; the faults that
 //!        hit them; programs that know the result of each of their calls, or the possible results.
 //! Never  replaces a part of gupfs: only disk, index, clock, random source, tasks and network are simulated.
-//! Enter  at `run` (the simulation of a seed), or at `run_two_kernels` (programs above the model of the kernel).
+//! Enter  at `run` (the simulation of a seed), or at `with_two_kernels` (programs above the model of the kernel).
 
 mod access_check;
 mod attacker;
@@ -27,7 +27,7 @@ mod shared_state;
 mod simulated_cluster;
 mod simulation;
 
-pub use kernels::run_two_kernels;
+pub use kernels::{GupfsKernel, with_two_kernels};
 pub use simulation::run;
 
 use gupfs_proto::ClusterId;

@@ -4,6 +4,7 @@ use gupfs_contract::{ALL, ProbeOutcome, ProbeReport, probe_all};
 use gupfs_sim::kernel::{Model, Quirk};
 use quirks::QUIRKS;
 
+mod above_gupfs;
 mod quirks;
 mod random;
 mod tree;
@@ -41,12 +42,5 @@ fn each_probe_detects_a_kernel_that_deviates() {
         let is_broken = |broken: &[&str]| broken.contains(&&*behaviour.sentence());
         let broken = QUIRKS.iter().any(|(_, behaviours)| is_broken(behaviours));
         assert!(broken, "nothing breaks: {}", behaviour.sentence());
-    }
-}
-
-#[test]
-fn kernels_above_the_mounts_of_two_clients_agree() {
-    for seed in 0..4 {
-        gupfs_sim::cluster::run_two_kernels(seed);
     }
 }

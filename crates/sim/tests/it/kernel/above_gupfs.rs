@@ -1,0 +1,89 @@
+//! Programs of two hosts above the model of the kernel, the mount and the client of each: each sees at once what the other has changed.
+
+use super::random::compare_cluster;
+use gupfs_fuse::{Errno, FileSystem, Result};
+use gupfs_sim::cluster::with_two_kernels;
+use gupfs_sim::kernel::Directory;
+use libc::{O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_TMPFILE};
+
+#[test]
+fn kernels_above_the_mounts_of_two_clients_agree() {
+    for seed in 0..4 {
+        with_two_kernels(seed, async |kernels| {
+            let roots = [kernels[0].root(), kernels[1].root()];
+            use_files([&roots[0], &roots[1]]).await.unwrap();
+            for kernel in kernels {
+                kernel.shrink().await;
+                assert_eq!(kernel.dentries(), 0, "a file or directory is still in use");
+            }
+        });
+    }
+}
+
+#[test]
+fn two_kernels_above_gupfs_give_the_results_of_two_above_one_tree() {
+    for seed in 0..40 {
+        with_two_kernels(seed, async |kernels| compare_cluster(seed, kernels).await);
+    }
+}
+
+async fn use_files<F: FileSystem>([one, other]: [&Directory<F>; 2]) -> Result<()> {
+    one.mkdir(b"d", 0o755).await?;
+    let file = one
+        .open(b"d/file", O_CREAT | O_EXCL | O_RDWR, 0o644)
+        .await?;
+    file.write(0, b"one").await?;
+    let taken = other
+        .open(b"d/file", O_CREAT | O_EXCL | O_RDWR, 0o644)
+        .await;
+    assert_eq!(taken.err(), Some(Errno::EEXIST));
+    assert_eq!(other.stat(b"d/file").await?.size, 3);
+    assert_eq!(read(other, b"d/file").await?, b"one");
+
+    let appending = other.open(b"d/file", O_RDWR | O_APPEND, 0).await?;
+    // The offset of an append is the size that the kernel has cached; the server does not use it.
+    file.write(3, b", two").await?;
+    appending.append(b", three").await?;
+    appending.close().await?;
+    assert_eq!(file.read(0, 100).await?, b"one, two, three");
+    assert_eq!(file.stat().await?.size, 15);
+
+    let unnamed = other.open(b"d", O_TMPFILE | O_RDWR, 0o600).await?;
+    unnamed.write(0, b"bytes").await?;
+    assert_eq!(unnamed.read(0, 100).await?, b"bytes");
+    assert_eq!(unnamed.stat().await?.nlink, 0);
+    unnamed.close().await?;
+
+    let inside = other.enter(b"d").await?;
+    one.rename(b"d", b"e").await?;
+    assert_eq!(inside.stat(b"file").await?.size, 15);
+    assert_eq!(other.stat(b"d").await.err(), Some(Errno::ENOENT));
+    assert_eq!(read(other, b"e/file").await?, b"one, two, three");
+    assert_eq!(inside.path()?, b"/e");
+
+    other.chmod(b"e/file", 0o600).await?;
+    other.truncate(b"e/file", 3).await?;
+    let attr = file.stat().await?;
+    assert_eq!((attr.size, attr.mode & 0o777), (3, 0o600));
+
+    other.link(b"e/file", b"e/link").await?;
+    other.unlink(b"e/file").await?;
+    let names = one.list(b"e").await?.into_iter();
+    let names: Vec<Vec<u8>> = names.map(|listed| listed.name).collect();
+    assert_eq!(names, [b"link"]);
+    assert_eq!(file.stat().await?.nlink, 1);
+    other.unlink(b"e/link").await?;
+    assert_eq!(file.read(0, 100).await?, b"one");
+    file.close().await?;
+    drop(inside);
+    one.rmdir(b"e").await?;
+    assert_eq!(other.list(b".").await?, []);
+    Ok(())
+}
+
+async fn read<F: FileSystem>(dir: &Directory<F>, path: &[u8]) -> Result<Vec<u8>> {
+    let file = dir.open(path, O_RDONLY, 0).await?;
+    let bytes = file.read(0, 100).await;
+    file.close().await?;
+    bytes
+}
