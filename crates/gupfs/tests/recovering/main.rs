@@ -131,7 +131,7 @@ fn a_disk_of_an_ost_failed() {
         let (at_first, image) = (disk.at.display(), image.display());
         site.sh(&format!(
             "umount {at_first}; mkdir /srv/osts/disk2; \
-             echo '{image} /srv/osts/disk2 ext4 loop,nodiscard,errors=continue 0 0' >> /etc/fstab; mount /srv/osts/disk1; mount /srv/osts/disk2"
+             echo '{image} /srv/osts/disk2 xfs loop,nodiscard 0 0' >> /etc/fstab; mount /srv/osts/disk1; mount /srv/osts/disk2"
         ));
         site.set_up();
         write_many("kept");
