@@ -312,12 +312,12 @@ fn a_hang_up_stops_the_process_unless_it_was_started_with_nohup() {
         return;
     }
     let test_store = TestStore::new();
-    let start = |script: &str| {
-        let mut command = Command::new("sh");
-        command.args(["-c", script, env!("CARGO_BIN_EXE_gupfs")]);
+    let start = |words: &[&str]| {
+        let mut command = Command::new("env");
+        command.args(words).arg(env!("CARGO_BIN_EXE_gupfs"));
         UpProcess::try_start_by(command, &test_store.store(), &test_store.mnt(), &[]).unwrap()
     };
-    let mut running = start("trap '' HUP; exec \"$0\" \"$@\"");
+    let mut running = start(&["--ignore-signal=HUP"]);
     running.signal(Signal::HUP);
     // Enough for the process to begin its end, if it did.
     let status = about(&test_store, &["status"]);
@@ -326,8 +326,8 @@ fn a_hang_up_stops_the_process_unless_it_was_started_with_nohup() {
     assert!(running.line().contains("SIGTERM: unmounted"));
     assert_eq!(running.exit_code(), 0);
 
-    // The test itself may run under nohup.
-    let mut running = start("trap - HUP; exec \"$0\" \"$@\"");
+    // The test itself may run under nohup. (A shell cannot undo that.)
+    let mut running = start(&["--default-signal=HUP"]);
     running.signal(Signal::HUP);
     assert!(running.line().contains("SIGHUP: unmounted"));
     assert_eq!(running.exit_code(), 0);
