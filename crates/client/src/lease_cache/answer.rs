@@ -133,7 +133,7 @@ impl LeasedValues {
     }
 
     fn target(&mut self, dir: InodeId, name: &Name) -> Option<Option<InodeId>> {
-        if self.order.is_blocked(&CacheKey::Name(dir, name.clone())) {
+        if self.order.is_name_blocked(dir, name) {
             return None;
         }
         if let Some(target) = self.names.use_target(dir, name) {
@@ -150,7 +150,7 @@ impl LeasedValues {
             return self.attr(dir);
         }
         let (parent, name) = self.names.name_of_directory(dir)?.clone();
-        match self.order.is_blocked(&CacheKey::Name(parent, name)) {
+        match self.order.is_name_blocked(parent, &name) {
             true => None,
             false => self.attr(parent),
         }

@@ -28,6 +28,7 @@ use gupfs_proto::lease::LeaseRevocation;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
 use gupfs_proto::{Caller, FsError, Slot};
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::sync::Arc;
 use table::LeasedValues;
 
@@ -204,13 +205,13 @@ impl LeaseCache {
 
 impl Acceptance {
     /// The caller as the server sees it; None without leases.
-    fn caller(self, caller: &Caller) -> Option<Caller> {
+    fn caller(self, caller: &Caller) -> Option<Cow<'_, Caller>> {
         let Acceptance::Accepted { root_squashed } = self else {
             return None;
         };
-        let mut caller = caller.clone();
+        let mut caller = Cow::Borrowed(caller);
         if root_squashed {
-            caller.squash_root();
+            caller.to_mut().squash_root();
         }
         Some(caller)
     }

@@ -154,6 +154,11 @@ impl RequestOrder {
         (self.any_inode_blocked > 0 && key.is_about_an_inode()) || self.blocked.contains_key(key)
     }
 
+    /// The same for a name; it copies the name only if some name of the directory is blocked.
+    pub fn is_name_blocked(&self, dir: InodeId, name: &Name) -> bool {
+        self.is_any_name_blocked(dir) && self.is_blocked(&CacheKey::Name(dir, name.clone()))
+    }
+
     /// Whether any name of the directory is blocked.
     pub fn is_any_name_blocked(&self, dir: InodeId) -> bool {
         self.names_blocked.contains_key(&dir)

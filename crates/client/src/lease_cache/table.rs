@@ -82,7 +82,7 @@ impl LeasedValues {
 
     /// The inode that a name refers to, or none. None if that is not known, or changing.
     fn certain_target(&self, dir: InodeId, name: &Name) -> Option<Option<InodeId>> {
-        match self.order.is_blocked(&CacheKey::Name(dir, name.clone())) {
+        match self.order.is_name_blocked(dir, name) {
             true => None,
             false => self.names.target(dir, name),
         }
@@ -211,7 +211,8 @@ impl LeasedValues {
         for (_, affected) in std::mem::take(&mut self.abandoned) {
             self.order.unblock_and_void(&affected);
         }
-        // Those that are under way may be sent again; without a lease on the name, nobody tells that it refers to another inode by then.
+        // The client may send a change that is under way again. It has no lease on the name then, so the server does not tell it when
+        // the name refers to another inode.
         self.doubt_targets(|key| matches!(key, CacheKey::Name(..)));
     }
 }

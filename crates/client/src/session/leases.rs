@@ -7,8 +7,8 @@ use gupfs_proto::operations::AccessRule;
 use gupfs_proto::{Caller, FsError, wire};
 
 impl MdsSession {
-    /// Asks the server for leases, once in each session and instance of the server. Without leases the client sends every operation to the
-    /// server.
+    /// Asks the server for leases if it has not answered yet: once for each session, instance of the server and connection, and again after
+    /// a refusal for now. Without leases the client sends every operation to the server.
     pub(super) async fn accept_leases(&self) {
         let Some(asked) = self.lease_cache.ask() else {
             return;

@@ -317,7 +317,7 @@ impl ModelServer {
         })
     }
 
-    /// The server is restarted: nobody has a lease. A change of the other client that waited is made.
+    /// The server is restarted: no client has a lease. It makes the change of the other client that waited.
     pub fn restart(&mut self) {
         self.held.clear();
         if let Some((op, _)) = self.waiting.take() {
