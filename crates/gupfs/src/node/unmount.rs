@@ -33,7 +33,7 @@ impl ActiveMount {
     /// Serves until the file system is unmounted; returns the reason.
     ///
     /// # Errors
-    /// If the kernel's connection was aborted: calls of programs failed, and nobody had asked for the end of the mount.
+    /// If the kernel's connection was aborted: calls of programs failed, and neither a signal nor `gupfs stop` had asked for the end of the mount.
     pub async fn wait_for_unmount(&mut self) -> CliResult<String> {
         let ended = self.ended();
         tokio::pin!(ended);

@@ -4,9 +4,9 @@
 //! Never  decides what a change breaks or what a reply grants: `shard_driver` does, under the shard's lock, where the table of leases is.
 //! Enter  at `LeaseService::accept`, `LeaseService::revoke`.
 //!
-//! A revocation waits until each session has answered, or until its term is over; a session that renews its term and does not answer is
-//! ended (`overdue`). A client answers from its memory, whatever its own
-//! requests wait for: so operations of two sessions that need each other's leases both end.
+//! A revocation waits until each session has answered, or until its term is over; the server ends a session that renews its term and does
+//! not answer (`overdue`). A client drops leases whatever its own requests wait for: so operations of two sessions that need each other's
+//! leases both end.
 
 mod excess;
 mod overdue;

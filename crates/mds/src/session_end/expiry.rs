@@ -13,8 +13,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 impl SessionEnd {
-    /// Ends the sessions whose term is over, and those that do not answer, until the server fails. The cleanup of one session may wait for an OST that is down;
-    /// the others end in time all the same.
+    /// Ends the sessions whose term is over, and those that do not answer, until the server fails. The cleanup of one session may wait for
+    /// an OST that is down; the others end in time all the same.
     pub async fn run_session_expiry(self: Arc<Self>) {
         let mut ended = VecDeque::new();
         let mut clearing = FuturesUnordered::new();
