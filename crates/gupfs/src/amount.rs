@@ -85,6 +85,9 @@ impl BusyPoll {
     /// About as long as a server on the same network takes to reply (docs/performance.md).
     pub const DEFAULT: BusyPoll = BusyPoll(Some(Duration::from_micros(100)));
 
+    /// For a metadata server: between two requests a client does what it can by itself, and uses the object servers.
+    pub const OF_METADATA_SERVER: BusyPoll = BusyPoll(Some(Duration::from_millis(1)));
+
     pub fn time(self) -> Option<Duration> {
         self.0
     }

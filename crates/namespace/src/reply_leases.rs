@@ -17,7 +17,7 @@ use gupfs_proto::meta::{AccessMode, MetaOp, MetaReplyBody, OpenMode};
 use gupfs_proto::{Attr, FileKind, FsError, InodeId, Name, SessionId};
 
 /// The keys of what the reply says, in the order in which the reply says it: for an operation on one name, that name first; for a
-/// listing, all names first, then each entry's name and attributes. Attributes and data of a file that another session writes, or whose
+/// listing, all names first, then each entry's name and attributes; for a new directory also all its names: there are none yet. Attributes and data of a file that another session writes, or whose
 /// truncate is not finished, are not among them. The names of a rename are not either: two hashes of one directory do not say which is
 /// which.
 pub fn leasable_keys(
@@ -43,6 +43,10 @@ pub fn leasable_keys(
         ) => {
             keys.add_name(*dir, name);
             keys.add_attributes(attr);
+            if let MetaOp::Mkdir { .. } = op {
+                // It has no names yet, so this reply is its listing.
+                keys.keys.push(LeaseKey::Names(attr.ino));
+            }
         }
         (
             MetaOp::Create {
@@ -205,6 +209,7 @@ mod tests {
     use crate::KeyRange;
     use crate::testing::*;
     use gupfs_proto::Caller;
+    use gupfs_proto::meta::CreateMode;
     use std::collections::BTreeMap;
 
     /// The keys of an operation's reply, and the changed attributes that the reply does not contain.
@@ -257,6 +262,31 @@ mod tests {
         assert_eq!(keys, [name_of(&server, "f")]);
         let changed: Vec<InodeId> = changed.iter().map(|attr| attr.ino).collect();
         assert!(changed.contains(&ROOT), "the parent's times: {changed:?}");
+    }
+
+    #[test]
+    fn a_new_directory_is_leased_with_all_its_names() {
+        let mut server = TestServer::new(2);
+        let mkdir = MetaOp::Mkdir {
+            dir: ROOT,
+            name: name("d"),
+            create_mode: CreateMode {
+                mode: 0o755,
+                umask: 0,
+            },
+        };
+        let (keys, _) = keys_after(&mut server, &mkdir);
+        let made = server.lookup(&Caller::root(), ROOT, "d").unwrap().ino;
+        assert_eq!(
+            keys,
+            [
+                name_key(&server, ROOT, "d"),
+                LeaseKey::Attributes(made),
+                LeaseKey::Names(made)
+            ]
+        );
+        let (keys, _) = keys_after(&mut server, &mkdir);
+        assert_eq!(keys, [], "it exists");
     }
 
     #[test]

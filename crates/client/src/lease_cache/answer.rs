@@ -139,10 +139,8 @@ impl LeasedValues {
         if let Some(target) = self.names.use_target(dir, name) {
             return Some(target);
         }
-        match self.order.is_blocked(&CacheKey::Names(dir)) {
-            true => None,
-            false => self.listings.get(&dir)?.target(name),
-        }
+        // Changes of this client that are under way are of other names.
+        self.listings.get(&dir)?.target(name)
     }
 
     fn parent(&mut self, dir: InodeId) -> Option<Attr> {

@@ -76,15 +76,35 @@ impl LeasedInode {
         Acl::parse(value).ok()?
     }
 
-    /// The value of an extended attribute that was read. The outer None: not known.
+    /// The value of an extended attribute. The outer None: not known.
     pub fn xattr(&self, name: &XattrName) -> Option<&Option<Bytes>> {
-        self.xattrs.get(name)
+        let known = self.xattrs.get(name);
+        // Root sees all names.
+        let all = self.xattr_names[1].as_ref();
+        let is_absent = || all.is_some_and(|names| !names.contains(name));
+        known.or_else(|| is_absent().then_some(&None))
+    }
+
+    /// It is a new inode, and no directory: without an ACL it has no extended attribute.
+    pub fn set_new(&mut self) {
+        if !self.attr.flags.contains(InodeFlags::HAS_ACL) {
+            self.xattr_names = [Some(Vec::new()), Some(Vec::new())];
+        }
     }
 
     /// They may have changed.
     pub fn forget_xattrs(&mut self) {
         self.xattrs.clear();
         self.xattr_names = [None, None];
+    }
+
+    /// Those that exist may have changed, and may be gone: a change of mode changes the ACL, one of owner or contents removes
+    /// security.capability. None was added.
+    pub fn forget_present_xattrs(&mut self) {
+        self.xattrs.retain(|_, value| value.is_none());
+        for names in &mut self.xattr_names {
+            names.take_if(|names| !names.is_empty());
+        }
     }
 
     pub fn put_xattr(&mut self, name: &XattrName, value: Option<Bytes>) {

@@ -7,16 +7,26 @@ use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Listing {
-    /// In the order of their cookies, without attributes.
+    /// In the order of their cookies, without attributes. Empty once this client has changed a name: it does not know the new one's cookie.
     entries: Vec<DirEntry>,
-    complete: bool,
-    /// Once it is complete: where in `entries` each name is.
-    by_name: BTreeMap<Name, u32>,
+    /// What each name refers to, once the listing is complete.
+    targets: Option<BTreeMap<Name, InodeId>>,
+    /// This client has changed a name since the pages were read.
+    is_changed: bool,
 }
 
 impl Listing {
+    /// The listing of a directory that this client has just made.
+    pub fn of_new_directory() -> Listing {
+        Listing {
+            targets: Some(BTreeMap::new()),
+            ..Listing::default()
+        }
+    }
+
     pub fn len(&self) -> usize {
-        self.entries.len()
+        let targets = self.targets.as_ref();
+        targets.map_or(self.entries.len(), BTreeMap::len)
     }
 
     /// The cookie up to which all entries are here.
@@ -24,10 +34,14 @@ impl Listing {
         self.entries.last().map_or(0, |entry| entry.cookie)
     }
 
-    /// Adds a page that begins behind the cookie `after`. A page that leaves a gap adds nothing.
+    /// Adds a page that begins behind the cookie `after`. A page that leaves a gap adds nothing. The first page replaces a listing that has no
+    /// pages any more.
     pub fn add_page(&mut self, after: u64, page: &[DirEntry], end: bool) {
+        if self.is_changed && after == 0 {
+            *self = Listing::default();
+        }
         let last = self.last();
-        if self.complete || after > last {
+        if self.targets.is_some() || after > last {
             return;
         }
         let new = page.iter().filter(|entry| entry.cookie > last);
@@ -36,17 +50,30 @@ impl Listing {
             ..entry.clone()
         }));
         if end {
-            self.complete = true;
-            let numbered = self.entries.iter().zip(0..);
-            self.by_name = numbered
-                .map(|(entry, index)| (entry.name.clone(), index))
-                .collect();
+            let targets = self.entries.iter();
+            let targets = targets.map(|entry| (entry.name.clone(), entry.ino));
+            self.targets = Some(targets.collect());
         }
     }
 
-    /// The entries of a page, and whether nothing follows. None until the listing is complete.
+    /// This client has changed what a name refers to, and no other name. False if the listing is not complete: then its next pages would not
+    /// be parts of the same state.
+    pub fn set_target(&mut self, name: &Name, target: Option<InodeId>) -> bool {
+        let Some(targets) = &mut self.targets else {
+            return false;
+        };
+        match target {
+            Some(ino) => targets.insert(name.clone(), ino),
+            None => targets.remove(name),
+        };
+        self.is_changed = true;
+        self.entries = Vec::new();
+        true
+    }
+
+    /// The entries of a page, and whether nothing follows. None until the listing is complete, and when this client has changed a name since.
     pub fn page(&self, after: u64, limit: usize) -> Option<(&[DirEntry], bool)> {
-        if !self.complete {
+        if self.targets.is_none() || self.is_changed {
             return None;
         }
         let from = self.entries.partition_point(|entry| entry.cookie <= after);
@@ -56,11 +83,8 @@ impl Listing {
 
     /// The inode that a name refers to, or none. None until the listing is complete.
     pub fn target(&self, name: &Name) -> Option<Option<InodeId>> {
-        if !self.complete {
-            return None;
-        }
-        let index = self.by_name.get(name);
-        Some(index.map(|index| self.entries[*index as usize].ino))
+        let targets = self.targets.as_ref()?;
+        Some(targets.get(name).copied())
     }
 }
 
@@ -68,6 +92,8 @@ impl Listing {
 mod tests {
     use super::*;
     use gupfs_proto::FileKind;
+
+    const INO: InodeId = InodeId(99);
 
     fn entries(cookies: std::ops::Range<u64>) -> Vec<DirEntry> {
         let entry = |cookie| DirEntry {
@@ -107,5 +133,35 @@ mod tests {
         let mut listing = Listing::default();
         listing.add_page(0, &[], true);
         assert_eq!(listing.page(0, 4), Some((&[][..], true)));
+        assert_eq!(
+            Listing::of_new_directory().page(0, 4),
+            Some((&[][..], true))
+        );
+    }
+
+    #[test]
+    fn a_name_that_this_client_changes_leaves_the_other_names_and_no_pages() {
+        let mut listing = Listing::default();
+        listing.add_page(0, &entries(10..12), false);
+        assert!(!listing.set_target(&name(12), Some(InodeId(12))));
+        listing.add_page(11, &entries(12..13), true);
+        assert!(listing.set_target(&name(10), None) && listing.set_target(&name(20), Some(INO)));
+        let targets = [10, 11, 20, 21].map(|cookie| listing.target(&name(cookie)));
+        assert_eq!(
+            targets,
+            [
+                Some(None),
+                Some(Some(InodeId(11))),
+                Some(Some(INO)),
+                Some(None)
+            ]
+        );
+        assert_eq!((listing.len(), listing.page(0, 4)), (3, None));
+        listing.add_page(11, &entries(12..13), true);
+        assert_eq!(listing.page(0, 4), None, "a page in the middle");
+        listing.add_page(0, &entries(11..13), false);
+        assert_eq!((listing.len(), listing.target(&name(20))), (2, None));
+        listing.add_page(12, &entries(20..21), true);
+        assert_eq!(listing.page(12, 4), Some((&entries(20..21)[..], true)));
     }
 }

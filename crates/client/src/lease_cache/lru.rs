@@ -47,6 +47,42 @@ impl<K: Ord + Clone, V> Lru<K, V> {
         };
         self.entries.insert(key, entry);
         self.weight += weight;
+        self.drop_excess()
+    }
+
+    /// The entry, marked as used.
+    pub fn get(&mut self, key: &K) -> Option<&V> {
+        self.entry(key).map(|entry| &entry.value)
+    }
+
+    fn entry(&mut self, key: &K) -> Option<&mut Entry<V>> {
+        let entry = self.entries.get_mut(key)?;
+        if self.tick - entry.tick > REUSE {
+            self.tick += 1;
+            self.by_tick.remove(&entry.tick);
+            self.by_tick.insert(self.tick, key.clone());
+            entry.tick = self.tick;
+        }
+        Some(entry)
+    }
+
+    /// The entry, without marking it as used.
+    pub fn peek(&self, key: &K) -> Option<&V> {
+        self.entries.get(key).map(|entry| &entry.value)
+    }
+
+    /// Changes the entry by `change`, which returns its new weight; what is dropped for it as in `insert`.
+    pub fn update(&mut self, key: &K, change: impl FnOnce(&mut V) -> usize) -> Vec<(K, V)> {
+        let Some(entry) = self.entry(key) else {
+            return Vec::new();
+        };
+        let weight = change(&mut entry.value);
+        let former = std::mem::replace(&mut entry.weight, weight);
+        self.weight = self.weight - former + weight;
+        self.drop_excess()
+    }
+
+    fn drop_excess(&mut self) -> Vec<(K, V)> {
         let mut dropped = Vec::new();
         while self.weight > self.limit
             && let Some((_, oldest)) = self.by_tick.pop_first()
@@ -57,32 +93,6 @@ impl<K: Ord + Clone, V> Lru<K, V> {
             dropped.push((oldest, entry.value));
         }
         dropped
-    }
-
-    /// The entry, marked as used.
-    pub fn get(&mut self, key: &K) -> Option<&V> {
-        let entry = self.entries.get_mut(key)?;
-        if self.tick - entry.tick > REUSE {
-            self.tick += 1;
-            self.by_tick.remove(&entry.tick);
-            self.by_tick.insert(self.tick, key.clone());
-            entry.tick = self.tick;
-        }
-        Some(&entry.value)
-    }
-
-    /// The entry, without marking it as used.
-    pub fn peek(&self, key: &K) -> Option<&V> {
-        self.entries.get(key).map(|entry| &entry.value)
-    }
-
-    /// Changes the entry by `change`, which returns its new weight; what is dropped for it as in `insert`.
-    pub fn update(&mut self, key: &K, change: impl FnOnce(&mut V) -> usize) -> Vec<(K, V)> {
-        let Some(mut value) = self.remove(key) else {
-            return Vec::new();
-        };
-        let weight = change(&mut value);
-        self.insert(key.clone(), value, weight)
     }
 
     pub fn remove(&mut self, key: &K) -> Option<V> {

@@ -1,6 +1,7 @@
 //! `gupfs mds`: the metadata server of a cluster.
 
 use super::up::{Logging, open_store_dir};
+use crate::amount::BusyPoll;
 use crate::check::salvage;
 use crate::cluster::TlsFlags;
 use crate::config::Config;
@@ -74,6 +75,6 @@ impl Mds {
             }
             daemon::mds::run(store, settings, &platform, began).await
         };
-        daemon::serve(&threads, run).map(|()| Exit::Fine)
+        daemon::serve(&threads, BusyPoll::OF_METADATA_SERVER, run).map(|()| Exit::Fine)
     }
 }

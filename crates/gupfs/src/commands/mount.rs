@@ -2,7 +2,7 @@
 
 use super::options::MountOptions;
 use super::up::Logging;
-use crate::amount::Deadline;
+use crate::amount::{BusyPoll, Deadline};
 use crate::cluster::TlsFlags;
 use crate::config::{Config, Permissions, Transport};
 use crate::daemon;
@@ -113,6 +113,7 @@ impl Mount {
             json: self.json,
         };
         let threads = settings.config.threads.clone();
-        daemon::serve(&threads, daemon::mount::run(settings, &platform, began)).map(|()| Exit::Fine)
+        let run = daemon::mount::run(settings, &platform, began);
+        daemon::serve(&threads, BusyPoll::DEFAULT, run).map(|()| Exit::Fine)
     }
 }

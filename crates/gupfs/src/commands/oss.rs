@@ -1,6 +1,7 @@
 //! `gupfs oss`: an object server.
 
 use super::up::Logging;
+use crate::amount::BusyPoll;
 use crate::cluster::TlsFlags;
 use crate::config::Config;
 use crate::daemon;
@@ -89,6 +90,7 @@ impl Oss {
             json: self.json,
         };
         let threads = settings.config.threads.clone();
-        daemon::serve(&threads, daemon::oss::run(settings, &platform, began)).map(|()| Exit::Fine)
+        let run = daemon::oss::run(settings, &platform, began);
+        daemon::serve(&threads, BusyPoll::DEFAULT, run).map(|()| Exit::Fine)
     }
 }

@@ -33,23 +33,28 @@ pub fn block_on<T>(run: impl Future<Output = CliResult<T>>) -> CliResult<T> {
     block_on_workers(None, None, run)
 }
 
-/// Runs a server or a mount to its end. It waits for messages most of the time and needs few workers.
+/// Runs a server or a mount to its end. It waits for messages most of the time and needs few workers. `busy_poll`: how long a single worker
+/// polls, unless the configuration says it.
 ///
 /// # Errors
 /// Those of `run`, or if the runtime cannot be started.
-pub fn serve<T>(threads: &Threads, run: impl Future<Output = CliResult<T>>) -> CliResult<T> {
+pub fn serve<T>(
+    threads: &Threads,
+    busy_poll: BusyPoll,
+    run: impl Future<Output = CliResult<T>>,
+) -> CliResult<T> {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
-    let (workers, busy_poll) = plan(threads, cpus);
+    let (workers, busy_poll) = plan(threads, busy_poll, cpus);
     block_on_workers(Some(workers), busy_poll, run)
 }
 
 /// The number of workers, and how long they poll for the next message before they sleep.
-fn plan(threads: &Threads, cpus: usize) -> (usize, Option<Duration>) {
+fn plan(threads: &Threads, of_single: BusyPoll, cpus: usize) -> (usize, Option<Duration>) {
     let of_cpus = (cpus / CPUS_PER_WORKER).clamp(1, WORKERS_MAX);
     let workers = threads.workers.map_or(of_cpus, usize::from);
     // One of several workers waits in the kernel and gets the message first; polling on another would be useless.
     let of_workers = match workers {
-        1 => BusyPoll::DEFAULT.time(),
+        1 => of_single.time(),
         _ => None,
     };
     let busy_poll = threads.busy_poll.map_or(of_workers, BusyPoll::time);
@@ -108,6 +113,7 @@ mod tests {
     #[test]
     fn there_is_a_worker_for_each_four_cpus_and_a_single_worker_polls() {
         let polls = BusyPoll::DEFAULT.time();
+        let plan = |threads: &Threads, cpus| plan(threads, BusyPoll::DEFAULT, cpus);
         let of = |workers, busy_poll| Threads { workers, busy_poll };
         let default = of(None, None);
         assert_eq!(plan(&default, 1), (1, polls));

@@ -4,7 +4,7 @@ use crate::running::can_mount;
 use crate::test_cluster::TestCluster;
 use rustix::process::Signal;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -72,6 +72,42 @@ fn a_mount_answers_what_it_has_read_before_without_a_request() {
     assert_eq!(requests(&cluster), before);
     let counted = &TestCluster::status_of(b)["client"]["counted"];
     assert!(counted["lease_hits"].as_u64().unwrap() > 500, "{counted}");
+    cluster.stop();
+}
+
+/// The names of a directory are leased with the reply to its mkdir, and stay leased while this mount alone changes them. Nor does the mount
+/// ask for security.capability of a file that it has made, which Linux reads at a chown.
+#[test]
+fn a_mount_looks_up_no_name_in_a_directory_that_it_has_made() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(1, 2);
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
+    let lookups = || {
+        let counted = requests(&cluster).into_iter();
+        let lookups = counted.filter(|(op, _)| ["lookup", "getxattr"].contains(&op.as_str()));
+        lookups.map(|(_, done)| done).sum::<u64>()
+    };
+    let dir = a.join("new");
+    fs::create_dir(&dir).unwrap();
+    let before = lookups();
+    for number in 0..50 {
+        let file = dir.join(format!("f{number}"));
+        fs::write(&file, format!("{number}")).unwrap();
+        chown(&file, Some(0), Some(0)).unwrap();
+        assert!(!dir.join(format!("absent{number}")).exists());
+        fs::hard_link(&file, dir.join(format!("l{number}"))).unwrap();
+        fs::remove_file(&file).unwrap();
+        assert!(!file.exists());
+    }
+    assert_eq!(lookups(), before);
+    // Another mount changes the names: from then on the first one asks.
+    let (made, removed) = ("absent7", "l9");
+    fs::write(b.join("new").join(made), "b").unwrap();
+    fs::remove_file(b.join("new").join(removed)).unwrap();
+    assert!(dir.join(made).exists() && !dir.join(removed).exists());
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 50);
     cluster.stop();
 }
 

@@ -446,3 +446,115 @@ fn a_listing_answers_names_that_were_never_looked_up() {
     assert_eq!(told(&readdir(0, 9)), None);
     drop(call);
 }
+
+#[test]
+fn a_new_directory_has_a_listing_that_stays_while_this_client_creates_and_removes_names_in_it() {
+    let cache = cache();
+    learn(&cache, attr(1, FileKind::Directory, 3));
+    let made = attr(DIR.0 + 40, FileKind::Directory, 2);
+    let new = made.ino;
+    let keys = |names: &[u64]| {
+        let names = names.iter().map(|hash| LeaseKey::Name {
+            dir: new,
+            hash: *hash,
+        });
+        [LeaseKey::Attributes(new), LeaseKey::Attributes(FILE)]
+            .into_iter()
+            .chain(names)
+            .collect::<Vec<_>>()
+    };
+    let mkdir = MetaOp::Mkdir {
+        dir: DIR,
+        name: name("new"),
+        create_mode: CreateMode { mode: 0, umask: 0 },
+    };
+    let told = |op: &MetaOp| answer(&cache, &Caller::root(), op);
+    let entry = |attr| Ok(MetaReplyBody::Entry(attr));
+    ask(&cache, &mkdir, &entry(made), &keys(&[]));
+    let lookup = |text| MetaOp::Lookup {
+        dir: new,
+        name: name(text),
+    };
+    assert_eq!(told(&lookup("a")), None, "its listing was not granted");
+    let mut with_names = keys(&[]);
+    with_names.push(LeaseKey::Names(new));
+    ask(&cache, &mkdir, &entry(made), &with_names);
+    assert_eq!(told(&lookup("a")), Some(Err(FsError::NotFound)));
+
+    let mknod = |text| MetaOp::Mknod {
+        dir: new,
+        name: name(text),
+        kind: FileKind::Fifo,
+        rdev: 0,
+        create_mode: CreateMode { mode: 0, umask: 0 },
+    };
+    let fifo = attr(FILE.0, FileKind::Fifo, 2);
+    let mut other = cache.begin(&mknod("c"), None);
+    other.start_request();
+    let mut call = cache.begin(&mknod("a"), None);
+    call.start_request();
+    let mut leases = granted(&keys(&[7]));
+    leases.changed = vec![Attr { change: 3, ..made }];
+    call.finish(&Caller::root(), &mknod("a"), &entry(fifo), &leases);
+    assert_eq!(told(&lookup("a")), Some(entry(fifo)));
+    assert_eq!(
+        told(&lookup("b")),
+        Some(Err(FsError::NotFound)),
+        "no change of it is under way"
+    );
+    assert_eq!(told(&lookup("c")), None, "a change of it is under way");
+    drop(other);
+    assert_eq!(
+        told(&lookup("b")),
+        None,
+        "it is not known what the change of c did"
+    );
+}
+
+#[test]
+fn a_file_that_this_client_has_made_has_no_extended_attributes_until_it_sets_one() {
+    let cache = cache();
+    let told = |op: &MetaOp| answer(&cache, &Caller::root(), op);
+    let xattr = |text: &[u8]| {
+        let name = XattrName::new(text).unwrap();
+        told(&MetaOp::GetXattr { ino: FILE, name })
+    };
+    let list = || told(&MetaOp::ListXattr { ino: FILE });
+    let mknod = MetaOp::Mknod {
+        dir: DIR,
+        name: name("f"),
+        kind: FileKind::Fifo,
+        rdev: 0,
+        create_mode: CreateMode { mode: 0, umask: 0 },
+    };
+    let made = |change, flags| Attr {
+        flags,
+        ..attr(FILE.0, FileKind::Fifo, change)
+    };
+    let key = [LeaseKey::Attributes(FILE)];
+    let entry = |attr| Ok(MetaReplyBody::Entry(attr));
+    let none = InodeFlags::empty();
+    ask(&cache, &mknod, &entry(made(2, none)), &key);
+    let absent = Some(Err(FsError::NoAttribute));
+    assert_eq!(xattr(b"security.capability"), absent);
+    assert_eq!(list(), Some(Ok(MetaReplyBody::XattrNames(vec![]))));
+    // A change of mode adds none.
+    let changed = |change| Ok(MetaReplyBody::Attr(made(change, none)));
+    ask(&cache, &chmod(FILE), &changed(3), &key);
+    assert_eq!(xattr(b"user.a"), absent);
+    let set = MetaOp::SetXattr {
+        ino: FILE,
+        name: XattrName::new(b"user.a").unwrap(),
+        value: Bytes::new(),
+        mode: XattrMode::CreateOrReplace,
+    };
+    ask(&cache, &set, &changed(4), &key);
+    assert_eq!(
+        (xattr(b"user.a"), xattr(b"user.b"), list()),
+        (None, None, None)
+    );
+    // It has inherited an ACL.
+    cache.clear();
+    ask(&cache, &mknod, &entry(made(2, InodeFlags::HAS_ACL)), &key);
+    assert_eq!((xattr(b"user.a"), list()), (None, None));
+}

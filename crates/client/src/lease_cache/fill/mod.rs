@@ -1,15 +1,15 @@
 //! What a reply with leases fills into the cache.
 
+mod names;
+
 use super::inode::{LeasedData, LeasedInode, XattrReaders};
 use super::order::{Affected, CacheKey, SentAt};
 use super::table::{ChangeId, LeasedValues};
-use crate::limits::LISTING_MAX;
-use gupfs_namespace::ReaddirCookie;
 use gupfs_proto::lease::{LeaseGrant, LeaseKey};
 use gupfs_proto::meta::{
-    AccessMode, DirEntry, MetaOp, MetaReplyBody, OpenInfo, OpenMode, RemovedName, RenameMode,
+    AccessMode, MetaOp, MetaReplyBody, OpenInfo, OpenMode, RemovedName, RenameMode,
 };
-use gupfs_proto::{Attr, FileKind, FsError, InodeId, Name};
+use gupfs_proto::{Attr, FileKind, FsError, InodeId};
 use std::collections::BTreeSet;
 
 /// A reply to a request, with the leases that came with it.
@@ -34,7 +34,7 @@ impl LeasedValues {
             sent: reply.sent,
             grants: reply.grants.iter().map(|grant| grant.key).collect(),
             kept: Vec::new(),
-            resets_xattrs: !is_atime_report(reply.op),
+            xattr_change: XattrChange::of(reply.op),
             values: self,
         };
         filling.fill_attributes(reply.outcome);
@@ -50,8 +50,23 @@ impl LeasedValues {
     }
 }
 
-fn is_atime_report(op: &MetaOp) -> bool {
-    matches!(op, MetaOp::SetAttr { set, .. } if set.is_atime_report())
+/// What an operation may do to the extended attributes of an inode that it changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum XattrChange {
+    Nothing,
+    /// It changes or removes some, and adds none.
+    NoneAdded,
+    Any,
+}
+
+impl XattrChange {
+    fn of(op: &MetaOp) -> XattrChange {
+        match op {
+            MetaOp::SetAttr { set, .. } if set.is_atime_report() => XattrChange::Nothing,
+            MetaOp::SetXattr { .. } | MetaOp::WithOpenCapability { .. } => XattrChange::Any,
+            _ => XattrChange::NoneAdded,
+        }
+    }
 }
 
 struct Filling<'a> {
@@ -62,8 +77,7 @@ struct Filling<'a> {
     grants: BTreeSet<LeaseKey>,
     /// What of `own` the reply has told.
     kept: Vec<CacheKey>,
-    /// Whether the change may change extended attributes of the inodes that it affects.
-    resets_xattrs: bool,
+    xattr_change: XattrChange,
 }
 
 impl Filling<'_> {
@@ -115,14 +129,19 @@ impl Filling<'_> {
         };
         let is_newer = known.attr.change <= attr.change;
         // Whatever came first: a report of an access time may have raised `change` since.
-        let resets = self.resets_xattrs && self.own.keys.contains(&key);
-        if is_newer || resets {
+        let xattr_change = match self.own.keys.contains(&key) {
+            true => self.xattr_change,
+            false => XattrChange::Nothing,
+        };
+        if is_newer || xattr_change != XattrChange::Nothing {
             self.values.inodes.update(&attr.ino, |inode| {
                 if is_newer {
                     inode.attr = *attr;
                 }
-                if resets {
-                    inode.forget_xattrs();
+                match xattr_change {
+                    XattrChange::Nothing => {}
+                    XattrChange::NoneAdded => inode.forget_present_xattrs(),
+                    XattrChange::Any => inode.forget_xattrs(),
                 }
                 inode.weight()
             });
@@ -137,15 +156,28 @@ impl Filling<'_> {
                 self.fill_name(*dir, name, None);
             }
             (
-                MetaOp::Lookup { dir, name }
-                | MetaOp::Mkdir { dir, name, .. }
-                | MetaOp::Mknod { dir, name, .. }
-                | MetaOp::Symlink { dir, name, .. }
-                | MetaOp::Link { dir, name, .. },
+                MetaOp::Lookup { dir, name } | MetaOp::Link { dir, name, .. },
                 Ok(MetaReplyBody::Entry(attr)),
             ) => self.fill_name(*dir, name, Some(attr)),
+            (
+                MetaOp::Mknod { dir, name, .. } | MetaOp::Symlink { dir, name, .. },
+                Ok(MetaReplyBody::Entry(attr)),
+            ) => {
+                self.fill_name(*dir, name, Some(attr));
+                self.add(attr.ino, LeasedInode::set_new);
+            }
+            (MetaOp::Mkdir { dir, name, .. }, Ok(MetaReplyBody::Entry(attr))) => {
+                self.fill_name(*dir, name, Some(attr));
+                self.fill_new_directory(attr.ino);
+            }
             (MetaOp::Create { dir, name, .. }, Ok(MetaReplyBody::Opened(opened))) => {
                 self.fill_name(*dir, name, Some(&opened.attr));
+                if opened.created {
+                    self.add(opened.attr.ino, LeasedInode::set_new);
+                }
+            }
+            (MetaOp::OpenTmpFile { .. }, Ok(MetaReplyBody::Opened(opened))) => {
+                self.add(opened.attr.ino, LeasedInode::set_new);
             }
             (MetaOp::Unlink { dir, name } | MetaOp::Rmdir { dir, name }, Ok(_)) => {
                 self.fill_name(*dir, name, None);
@@ -209,96 +241,6 @@ impl Filling<'_> {
         });
     }
 
-    /// A name of which the reply says to which inode it refers, or that there is none.
-    fn fill_name(&mut self, dir: InodeId, name: &Name, target: Option<&Attr>) {
-        let key = CacheKey::Name(dir, name.clone());
-        let ino = target.map(|attr| attr.ino);
-        if let Some(hash) = self.granted_hash(dir, name)
-            && self.may_fill(&key)
-            && self.may_fill(&CacheKey::NameHash(dir, hash))
-        {
-            let is_directory = target.is_some_and(|attr| attr.kind == FileKind::Directory);
-            self.values.names.put(dir, name, hash, ino, is_directory);
-            self.kept.push(key);
-            return;
-        }
-        // The program sees this: an older value must not follow.
-        let names = &mut self.values.names;
-        if names.target(dir, name).is_some_and(|known| known != ino) {
-            names.remove(dir, name);
-        }
-        let listing = self.values.listings.peek(&dir);
-        let listed = listing.and_then(|listing| listing.target(name));
-        if listed.is_some_and(|known| known != ino) {
-            self.values.listings.remove(&dir);
-        }
-    }
-
-    /// The hash of the name, if a lease on it was granted. A reply grants at most two names of a directory, and does not say which is which:
-    /// then the hash must be known.
-    fn granted_hash(&self, dir: InodeId, name: &Name) -> Option<u64> {
-        let bounds = |hash| LeaseKey::Name { dir, hash };
-        let mut granted = self.grants.range(bounds(0)..=bounds(u64::MAX));
-        match (granted.next(), granted.next()) {
-            (Some(LeaseKey::Name { hash, .. }), None) if !self.renames_within(dir) => Some(*hash),
-            _ => {
-                let hash = self.values.names.hash(dir, name)?;
-                self.grants.contains(&bounds(hash)).then_some(hash)
-            }
-        }
-    }
-
-    /// Whether the change affects two names of this directory.
-    fn renames_within(&self, dir: InodeId) -> bool {
-        let names_it = |key: &&CacheKey| matches!(key, CacheKey::Name(of, _) if *of == dir);
-        self.own.keys.iter().filter(names_it).count() > 1
-    }
-
-    fn fill_names(&mut self, dir: InodeId, entries: &[DirEntry]) {
-        for entry in entries {
-            let Some(hash) = ReaddirCookie::decode(entry.cookie).map(|cookie| cookie.hash) else {
-                continue;
-            };
-            let name = &entry.name;
-            if self.grants.contains(&LeaseKey::Name { dir, hash })
-                && self.may_fill(&CacheKey::Name(dir, name.clone()))
-                && self.may_fill(&CacheKey::NameHash(dir, hash))
-            {
-                let is_directory = entry.kind == FileKind::Directory;
-                let names = &mut self.values.names;
-                names.put(dir, name, hash, Some(entry.ino), is_directory);
-            } else if self.values.names.target(dir, name) != Some(Some(entry.ino)) {
-                self.values.names.remove(dir, name);
-            }
-        }
-    }
-
-    fn fill_listing(&mut self, dir: InodeId, after: u64, entries: &[DirEntry], end: bool) {
-        let granted = self.grants.contains(&LeaseKey::Names(dir));
-        let listings = &mut self.values.listings;
-        if !granted
-            || !self
-                .values
-                .order
-                .may_fill(&CacheKey::Names(dir), self.sent, &self.own)
-        {
-            listings.remove(&dir);
-            return;
-        }
-        if after == 0 && listings.peek(&dir).is_none() {
-            listings.insert(dir, Default::default(), 1);
-        }
-        let mut is_too_long = false;
-        listings.update(&dir, |listing| {
-            listing.add_page(after, entries, end);
-            is_too_long = listing.len() > LISTING_MAX;
-            1 + listing.len().min(LISTING_MAX)
-        });
-        if is_too_long {
-            listings.remove(&dir);
-        }
-    }
-
     fn fill_opened(&mut self, ino: InodeId, open: OpenMode, opened: &OpenInfo) {
         // A later open gets the same capability if it has the same rights.
         let is_for_reading = open.access == AccessMode::READ;
@@ -353,7 +295,7 @@ impl Filling<'_> {
                 self.doubt_attributes(opened.attr.ino);
                 self.doubt_data(opened.attr.ino);
                 self.values.inodes.update(&opened.attr.ino, |inode| {
-                    inode.forget_xattrs();
+                    inode.forget_present_xattrs();
                     inode.weight()
                 });
             }
