@@ -46,6 +46,8 @@ pub enum Failure {
     /// The client's process has ended.
     Killed,
     Refused(FsError),
+    /// A write took a part of the bytes. The error of the rest is not told.
+    ShortWrite,
 }
 
 impl From<FsError> for Failure {

@@ -7,9 +7,9 @@
 
 use super::client_host::Failure;
 use super::fault_plan::{FaultKind, FaultPlan};
-use gupfs_proto::FsError;
 use gupfs_proto::capability::CapabilityFault;
 use gupfs_proto::error::ObjectDamage;
+use gupfs_proto::{FsError, OstId};
 use parking_lot::Mutex;
 
 /// Silence of a client after which its session may end, in milliseconds. The server ends a session after 22 seconds without a
@@ -212,6 +212,10 @@ impl FaultRecord {
     pub fn is_excused(&self, failure: &Failure, call: FailedCall) -> bool {
         let refusal = match failure {
             Failure::Killed => return true,
+            Failure::ShortWrite => {
+                let mut reasons = reasons_of_short_writes().map(Failure::Refused).into_iter();
+                return reasons.any(|reason| self.is_excused(&reason, call));
+            }
             Failure::Refused(refusal) => refusal,
         };
         let lasted = |fault: DiskFault, known_after: u64| {
@@ -246,10 +250,51 @@ impl FaultRecord {
     }
 }
 
+/// Any of them may end a write whose first bytes are written.
+fn reasons_of_short_writes() -> [FsError; 5] {
+    let (ost, reason) = (OstId(0), String::new());
+    [
+        FsError::NoSpace,
+        FsError::TargetDown { ost, reason },
+        FsError::StoreFailed(String::new()),
+        FsError::TimedOut(String::new()),
+        FsError::SessionEnded,
+    ]
+}
+
 /// Whether the failure reports that an object server lost unsynced bytes.
 pub fn is_loss(failure: &Failure) -> bool {
     let Failure::Refused(FsError::ObjectDamaged { damage, .. }) = failure else {
         return false;
     };
     *damage == ObjectDamage::Unsynced
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_write_is_excused_by_a_full_disk_and_by_a_failed_one_and_by_nothing_else() {
+        let record = FaultRecord::new(1, FaultPlan::Only(FaultKind::MetadataKills));
+        let excuses = |since, now| {
+            let (client, ended, late) = (0, None, false);
+            let call = FailedCall {
+                client,
+                ended,
+                since,
+                now,
+                late,
+            };
+            record.is_excused(&Failure::ShortWrite, call)
+        };
+        assert!(!excuses(0, 10));
+        record.begin_disk_fault(DiskFault::Full, 20);
+        record.end_disk_fault(DiskFault::Full, 30);
+        assert!(excuses(15, 25) && !excuses(10, 19));
+        let (later, end) = (100_000, 100_100);
+        assert!(!excuses(later, end));
+        record.begin_disk_fault(DiskFault::ObjectDisk, later);
+        assert!(excuses(later, end));
+    }
 }

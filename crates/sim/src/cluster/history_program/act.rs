@@ -161,7 +161,7 @@ impl HistoryProgram {
                 let write = client.write(file, at, bytes.into(), WriteOptions::default());
                 let done = self.call(instance, write).await?;
                 if done.written != range.to - range.from {
-                    return Err(Failure::Refused(FsError::NoSpace));
+                    return Err(Failure::ShortWrite);
                 }
                 Answer::Done
             }

@@ -92,6 +92,7 @@ impl SharedDirProgram {
         self.record(format_args!("{change:?}: {:?}", reply.as_ref().map(drop)));
         let (reply, failure) = match reply {
             Ok(change_reply) => (Ok(change_reply), None),
+            Err(Failure::ShortWrite) => unreachable!("a change of names writes no bytes"),
             Err(Failure::Killed) => {
                 return self.end_change_late(change_id);
             }
