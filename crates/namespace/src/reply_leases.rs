@@ -17,8 +17,8 @@ use gupfs_proto::meta::{AccessMode, MetaOp, MetaReplyBody, OpenMode};
 use gupfs_proto::{Attr, FileKind, FsError, InodeId, Name, SessionId};
 
 /// The keys of what the reply says, in the order in which the reply says it: for an operation on one name, that name first; for a
-/// listing, all names first, then each entry's name and attributes; for a new directory also all its names: there are none yet. Attributes and data of a file that another session writes, or whose
-/// truncate is not finished, are not among them. The names of a rename are not either: two hashes of one directory do not say which is
+/// listing, all names first, then each entry's name and attributes; for a new directory, last all its names, of which there are none yet.
+/// Attributes and data of a file that another session writes, or whose truncate is not finished, are not among them. The names of a rename are not either: two hashes of one directory do not say which is
 /// which.
 pub fn leasable_keys(
     op: &MetaOp,

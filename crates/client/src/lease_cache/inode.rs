@@ -85,7 +85,7 @@ impl LeasedInode {
         known.or_else(|| is_absent().then_some(&None))
     }
 
-    /// It is a new inode, and no directory: without an ACL it has no extended attribute.
+    /// It is a new inode that may have an ACL, and no directory: without an ACL it has no extended attribute.
     pub fn set_new(&mut self) {
         if !self.attr.flags.contains(InodeFlags::HAS_ACL) {
             self.xattr_names = [Some(Vec::new()), Some(Vec::new())];

@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn there_is_a_worker_for_each_four_cpus_and_a_single_worker_polls() {
-        let polls = BusyPoll::DEFAULT.time();
+        let (polls, of_mds) = (BusyPoll::DEFAULT.time(), BusyPoll::OF_METADATA_SERVER);
+        assert_eq!(plan(&Threads::default(), of_mds, 2), (1, of_mds.time()));
         let plan = |threads: &Threads, cpus| plan(threads, BusyPoll::DEFAULT, cpus);
         let of = |workers, busy_poll| Threads { workers, busy_poll };
         let default = of(None, None);

@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_write_is_excused_by_a_full_disk_and_by_a_failed_one_and_by_nothing_else() {
+    fn a_short_write_is_excused_while_a_disk_is_full_or_fails() {
         let record = FaultRecord::new(1, FaultPlan::Only(FaultKind::MetadataKills));
         let excuses = |since, now| {
             let (client, ended, late) = (0, None, false);

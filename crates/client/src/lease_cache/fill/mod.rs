@@ -63,8 +63,21 @@ impl XattrChange {
     fn of(op: &MetaOp) -> XattrChange {
         match op {
             MetaOp::SetAttr { set, .. } if set.is_atime_report() => XattrChange::Nothing,
-            MetaOp::SetXattr { .. } | MetaOp::WithOpenCapability { .. } => XattrChange::Any,
-            _ => XattrChange::NoneAdded,
+            MetaOp::SetAttr { .. }
+            | MetaOp::RemoveXattr { .. }
+            | MetaOp::SetFlags { .. }
+            | MetaOp::Truncate { .. }
+            | MetaOp::WriteInline { .. }
+            | MetaOp::BeginWrite { .. }
+            | MetaOp::SpillInline { .. }
+            | MetaOp::EndWrite { .. }
+            | MetaOp::KillPrivileges { .. }
+            | MetaOp::Open { .. }
+            | MetaOp::Create { .. }
+            | MetaOp::Link { .. }
+            | MetaOp::Unlink { .. }
+            | MetaOp::Rename { .. } => XattrChange::NoneAdded,
+            _ => XattrChange::Any,
         }
     }
 }
@@ -156,13 +169,12 @@ impl Filling<'_> {
                 self.fill_name(*dir, name, None);
             }
             (
-                MetaOp::Lookup { dir, name } | MetaOp::Link { dir, name, .. },
+                MetaOp::Lookup { dir, name }
+                | MetaOp::Link { dir, name, .. }
+                | MetaOp::Symlink { dir, name, .. },
                 Ok(MetaReplyBody::Entry(attr)),
             ) => self.fill_name(*dir, name, Some(attr)),
-            (
-                MetaOp::Mknod { dir, name, .. } | MetaOp::Symlink { dir, name, .. },
-                Ok(MetaReplyBody::Entry(attr)),
-            ) => {
+            (MetaOp::Mknod { dir, name, .. }, Ok(MetaReplyBody::Entry(attr))) => {
                 self.fill_name(*dir, name, Some(attr));
                 self.add(attr.ino, LeasedInode::set_new);
             }

@@ -53,7 +53,7 @@ impl Filling<'_> {
         }
     }
 
-    /// This client has made the directory, and nobody has changed it since.
+    /// This client has made the directory, and no client has changed its names since.
     pub(super) fn fill_new_directory(&mut self, dir: InodeId) {
         if self.grants.contains(&LeaseKey::Names(dir)) && self.may_fill(&CacheKey::Names(dir)) {
             let listing = Listing::of_new_directory();
