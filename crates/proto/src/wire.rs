@@ -4,7 +4,7 @@
 //! beside the body as the frame's payload, so that no code copies them into the body.
 
 use crate::error::FsError;
-use crate::limits::{BODY_MAX, PAYLOAD_MAX};
+use crate::limits::{BODY_MAX, CHECKSUM_BLOCK, PAYLOAD_MAX};
 use crate::{bounds, callback, cluster, data, meta};
 use bytes::Bytes;
 use serde::Serialize;
@@ -51,8 +51,8 @@ const _: () = {
 /// cannot be made so is a version that the kind accepts alone.
 pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 2: the key to prove; roles are checked; frames carry a MAC. Peers of version 1 are clients and visitors with the cluster's
-    // key.
-    (MessageKind::LINK, 1, 2),
+    // key. 3: the MAC omits payloads whose blocks all have checksums (a flag).
+    (MessageKind::LINK, 1, 3),
     // 2: replay of changes. 3: capabilities (`capability`). 4: the instance of the server. 5: locks. 6: inline bytes moved to
     // objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `AccessMode`).
     // 8: open capabilities (two operations). 9: leases (an operation and two replies).
@@ -72,6 +72,8 @@ pub struct EncodedMessage {
     pub min_version: u8,
     pub body: Vec<u8>,
     pub payload: Bytes,
+    /// The payload consists of whole blocks, and the body has a checksum of each.
+    pub is_payload_checksummed: bool,
 }
 
 /// The reason why bytes could not be decoded as a message.
@@ -115,6 +117,7 @@ fn encode_body<T: Serialize + Message>(message: &T, payload: Bytes) -> EncodedMe
         // Messages are plain data: their encoding cannot fail.
         body: postcard::to_stdvec(message).expect("a message is plain data"),
         payload,
+        is_payload_checksummed: false,
     }
 }
 
@@ -247,11 +250,16 @@ impl Message for data::DataRequest {
     }
 
     fn encode(mut self) -> EncodedMessage {
-        let payload = match &mut self.op {
-            data::DataOp::Write { data, .. } => std::mem::take(data),
-            _ => Bytes::new(),
+        let (payload, is_payload_checksummed) = match &mut self.op {
+            data::DataOp::Write {
+                data, checksums, ..
+            } => take_payload(data, checksums),
+            _ => (Bytes::new(), false),
         };
-        encode_body(&self, payload)
+        EncodedMessage {
+            is_payload_checksummed,
+            ..encode_body(&self, payload)
+        }
     }
 
     fn decode(body: &[u8], payload: Bytes) -> Result<Self, DecodeError> {
@@ -269,11 +277,14 @@ impl Message for data::DataReply {
     const KIND: MessageKind = MessageKind::DATA;
 
     fn encode(mut self) -> EncodedMessage {
-        let payload = match &mut self {
-            Ok(data::DataReplyBody::Data { data, .. }) => std::mem::take(data),
-            _ => Bytes::new(),
+        let (payload, is_payload_checksummed) = match &mut self {
+            Ok(data::DataReplyBody::Data { data, checksums }) => take_payload(data, checksums),
+            _ => (Bytes::new(), false),
         };
-        encode_body(&self, payload)
+        EncodedMessage {
+            is_payload_checksummed,
+            ..encode_body(&self, payload)
+        }
     }
 
     fn decode(body: &[u8], payload: Bytes) -> Result<Self, DecodeError> {
@@ -285,6 +296,16 @@ impl Message for data::DataReply {
         }
         Ok(reply)
     }
+}
+
+/// Takes the bytes out of a message; whether they are whole blocks that all have a checksum. They begin at a block boundary
+/// exactly if there is a checksum for every block's length of them: a block that they cover in part has none.
+fn take_payload(data: &mut Bytes, checksums: &data::BlockChecksums) -> (Bytes, bool) {
+    let payload = std::mem::take(data);
+    let covered = checksums.checksums.len() as u64 * CHECKSUM_BLOCK;
+    let is_checksummed =
+        covered == payload.len() as u64 && checksums.checksums.iter().all(Option::is_some);
+    (payload, is_checksummed)
 }
 
 fn attach_payload(
@@ -362,6 +383,24 @@ mod tests {
                 owner: ObjectOwner::default(),
             },
         }
+    }
+
+    #[test]
+    fn a_payload_is_checksummed_if_it_has_whole_blocks_only_and_each_has_a_checksum() {
+        static BLOCKS: [u8; 8192] = [7; 8192];
+        let is_checksummed = |length: usize, sums: &[Option<u32>]| {
+            let mut request = write_request(&BLOCKS[..length]);
+            if let DataOp::Write { checksums, .. } = &mut request.op {
+                checksums.checksums = sums.to_vec();
+            }
+            request.encode().is_payload_checksummed
+        };
+        assert!(is_checksummed(8192, &[Some(1), Some(2)]));
+        // It begins or ends within a block.
+        assert!(!is_checksummed(8192, &[Some(1)]));
+        assert!(!is_checksummed(5000, &[Some(1), Some(2)]));
+        assert!(!is_checksummed(8192, &[Some(1), None]));
+        assert!(!is_checksummed(5000, &[]));
     }
 
     #[test]

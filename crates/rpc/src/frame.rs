@@ -1,6 +1,6 @@
 //! One frame: a head of 32 bytes, a body and a payload (docs/formats/frames.md).
 
-use crate::frame_mac::{FRAME_MAC_LEN, FrameMacKey};
+use crate::frame_mac::{COVERED_PAYLOAD, FRAME_MAC_LEN, FrameMacKeys};
 use crate::limits::HANDSHAKE_BODY_MAX;
 use bytes::{BufMut, Bytes, BytesMut};
 use gupfs_proto::limits::{BODY_MAX, PAYLOAD_MAX};
@@ -16,6 +16,9 @@ bitflags::bitflags! {
         const REPLY = 1;
         /// With REPLY: the server did not accept the request; resend it after the milliseconds in the body.
         const BUSY = 2;
+        /// The payload consists of whole blocks that all have checksums in the body: the MAC does not cover it. Since LINK
+        /// version 3, in frames with a MAC.
+        const CHECKSUMMED = 4;
     }
 }
 
@@ -52,6 +55,8 @@ pub struct PackedFrame {
     body: Bytes,
     body_sum: u32,
     pub payload: Bytes,
+    /// The MAC need not cover the payload.
+    is_checksummed: bool,
 }
 
 /// Largest lengths of a frame.
@@ -120,6 +125,7 @@ pub fn pack(
         min_version: version,
         body,
         payload,
+        is_payload_checksummed,
     } = message;
     let packed = PackedFrame {
         kind,
@@ -128,18 +134,21 @@ pub fn pack(
         id,
         body_sum: crc32c::crc32c(&body),
         body: body.into(),
+        is_checksummed: is_payload_checksummed && payload.len() > COVERED_PAYLOAD,
         payload,
     };
-    packed.head().check_lengths(FrameLimits::AUTHENTICATED)?;
+    packed
+        .head(packed.flags)
+        .check_lengths(FrameLimits::AUTHENTICATED)?;
     Ok(packed)
 }
 
 impl PackedFrame {
-    fn head(&self) -> Head {
+    fn head(&self, flags: Flags) -> Head {
         let length = |bytes: &Bytes| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         Head {
             version: self.version,
-            flags: self.flags,
+            flags,
             kind: self.kind,
             id: self.id,
             body: length(&self.body),
@@ -150,20 +159,25 @@ impl PackedFrame {
 
     /// Head and body as they are sent; the payload follows them.
     pub fn head_and_body(&self) -> BytesMut {
-        self.write_head_and_body(0)
+        self.write_head_and_body(self.flags, 0)
     }
 
     /// The same with a MAC at the body's end.
-    pub fn head_and_body_with_mac(&self, number: u64, key: &FrameMacKey) -> BytesMut {
-        let mut front = self.write_head_and_body(FRAME_MAC_LEN);
-        key.append_mac(number, &mut front, &self.payload);
+    pub fn head_and_body_with_mac(&self, number: u64, keys: &FrameMacKeys) -> BytesMut {
+        let omits_payload = self.is_checksummed && keys.omits_checksummed;
+        let (flags, covered) = match omits_payload {
+            true => (self.flags | Flags::CHECKSUMMED, &[][..]),
+            false => (self.flags, &self.payload[..]),
+        };
+        let mut front = self.write_head_and_body(flags, FRAME_MAC_LEN);
+        keys.send.append_mac(number, &mut front, covered);
         front
     }
 
     /// Writes head and body. The head counts `extra` more bytes in the body, which the caller appends.
-    pub(crate) fn write_head_and_body(&self, extra: usize) -> BytesMut {
+    pub(crate) fn write_head_and_body(&self, flags: Flags, extra: usize) -> BytesMut {
         let mut front = BytesMut::with_capacity(HEAD_LEN + self.body.len() + extra);
-        let mut head = self.head();
+        let mut head = self.head(flags);
         head.body += extra as u32;
         head.write(&mut front);
         front.put_slice(&self.body);
@@ -239,6 +253,14 @@ impl Head {
         }
     }
 
+    /// The part of the payload that the MAC covers at most.
+    pub fn covered_payload<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
+        match self.flags.contains(Flags::CHECKSUMMED) {
+            true => &[],
+            false => payload,
+        }
+    }
+
     pub fn is_reply(&self) -> bool {
         self.flags.contains(Flags::REPLY)
     }
@@ -247,6 +269,7 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame_mac::FrameMacKey;
     use proptest::prelude::*;
 
     fn packed() -> PackedFrame {
@@ -254,6 +277,7 @@ mod tests {
             min_version: 3,
             body: b"a body".to_vec(),
             payload: Bytes::from_static(b"a payload"),
+            is_payload_checksummed: false,
         };
         pack(MessageKind::DATA, Flags::REPLY, 0x1_0000_0002, message).unwrap()
     }
@@ -283,7 +307,7 @@ mod tests {
         let long = EncodedMessage {
             min_version: 6,
             body: vec![0; BODY_MAX.0 as usize + 1],
-            payload: Bytes::new(),
+            ..EncodedMessage::default()
         };
         let refused = pack(MessageKind::META, Flags::empty(), 1, long);
         assert_eq!(
@@ -296,6 +320,48 @@ mod tests {
             FrameLimits::UNAUTHENTICATED,
         );
         assert_eq!(unauthenticated, Err(FrameError::PayloadTooLong(9)));
+    }
+
+    /// Head, body and MAC of a frame that a peer of LINK version 3 gets, or of version 2, and whether the MAC verifies for a changed payload.
+    fn verifies_changed(
+        length: usize,
+        is_payload_checksummed: bool,
+        omits_checksummed: bool,
+    ) -> bool {
+        let key = FrameMacKey::new(&[7; 32]);
+        let keys = FrameMacKeys {
+            send: key.clone(),
+            receive: key.clone(),
+            omits_checksummed,
+        };
+        let message = EncodedMessage {
+            min_version: 3,
+            body: b"a body".to_vec(),
+            payload: vec![1; length].into(),
+            is_payload_checksummed,
+        };
+        let packed = pack(MessageKind::DATA, Flags::REPLY, 1, message).unwrap();
+        let front = packed.head_and_body_with_mac(5, &keys);
+        let decoded = Head::read(
+            front[..HEAD_LEN].try_into().unwrap(),
+            FrameLimits::AUTHENTICATED.with_mac(),
+        );
+        let decoded = decoded.unwrap();
+        assert!(key.verifies(5, &front, decoded.covered_payload(&packed.payload)));
+        let mut without_flag = front.to_vec();
+        without_flag[5] ^= Flags::CHECKSUMMED.bits();
+        assert!(!key.verifies(5, &without_flag, &packed.payload));
+        let mut changed = packed.payload.to_vec();
+        changed[0] ^= 1;
+        key.verifies(5, &front, decoded.covered_payload(&changed))
+    }
+
+    #[test]
+    fn the_mac_omits_only_long_payloads_with_checksums_and_only_for_peers_that_know_the_flag() {
+        assert!(verifies_changed(12_288, true, true));
+        assert!(!verifies_changed(12_288, false, true));
+        assert!(!verifies_changed(12_288, true, false));
+        assert!(!verifies_changed(8_192, true, true));
     }
 
     proptest! {

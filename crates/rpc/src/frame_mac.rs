@@ -5,7 +5,8 @@
 //! serves one direction of one connection: both sides derive it from both nonces and the key that both proved.
 //!
 //! Of the payload the MAC covers the first and the last 4 KiB, and its length. A payload carries bytes of files; a block of 4 KiB
-//! that lies whole in it has its checksum in the body, and the blocks at its edges, of which it has a part, have none.
+//! that lies whole in it has its checksum in the body, and the blocks at its edges, of which it has a part, have none. Of a payload
+//! longer than both edges whose blocks all have checksums it covers nothing (`Flags::CHECKSUMMED`).
 
 use bytes::BytesMut;
 use std::fmt;
@@ -17,6 +18,13 @@ pub const FRAME_MAC_LEN: usize = 16;
 /// one of the two or in a block that the payload has whole.
 pub const PAYLOAD_EDGE: usize = 4096;
 const _: () = assert!(PAYLOAD_EDGE as u64 == gupfs_proto::limits::CHECKSUM_BLOCK);
+
+/// Payloads up to this length are covered whole.
+pub const COVERED_PAYLOAD: usize = 2 * PAYLOAD_EDGE;
+
+/// From this length of a payload on, what the MAC covers is copied to one buffer before it is hashed: BLAKE3 hashes eight chunks
+/// of 1 KiB at once only if they arrive together and begin at the start of the input.
+const GATHERED_PAYLOAD_MIN: usize = 1024;
 
 /// The MAC key of one direction of one connection. `Debug` never prints it.
 #[derive(Clone)]
@@ -50,20 +58,32 @@ impl FrameMacKey {
 
     fn mac(&self, number: u64, front: &[u8], payload: &[u8]) -> [u8; FRAME_MAC_LEN] {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(front);
-        hasher.update(&number.to_le_bytes());
-        match payload.len() > 2 * PAYLOAD_EDGE {
-            true => {
-                hasher.update(&payload[..PAYLOAD_EDGE]);
-                hasher.update(&payload[payload.len() - PAYLOAD_EDGE..]);
+        let number = number.to_le_bytes();
+        if payload.len() < GATHERED_PAYLOAD_MIN {
+            hasher.update(front).update(&number).update(payload);
+        } else {
+            let (first, last) = edges(payload);
+            let length = front.len() + number.len() + first.len() + last.len();
+            let mut gathered = Vec::with_capacity(length);
+            for part in [front, &number, first, last] {
+                gathered.extend_from_slice(part);
             }
-            false => {
-                hasher.update(payload);
-            }
+            hasher.update(&gathered);
         }
         let mut mac = [0; FRAME_MAC_LEN];
         mac.copy_from_slice(&hasher.finalize().as_bytes()[..FRAME_MAC_LEN]);
         mac
+    }
+}
+
+/// The parts of a payload that the MAC covers, in their order.
+fn edges(payload: &[u8]) -> (&[u8], &[u8]) {
+    match payload.len() > COVERED_PAYLOAD {
+        true => (
+            &payload[..PAYLOAD_EDGE],
+            &payload[payload.len() - PAYLOAD_EDGE..],
+        ),
+        false => (payload, &[]),
     }
 }
 
@@ -72,12 +92,8 @@ impl FrameMacKey {
 pub struct FrameMacKeys {
     pub send: FrameMacKey,
     pub receive: FrameMacKey,
-}
-
-impl FrameMacKeys {
-    pub fn new(send: FrameMacKey, receive: FrameMacKey) -> FrameMacKeys {
-        FrameMacKeys { send, receive }
-    }
+    /// The peer knows `Flags::CHECKSUMMED`.
+    pub omits_checksummed: bool,
 }
 
 #[cfg(test)]

@@ -63,10 +63,8 @@ impl FrameReader {
         }
         if let Some(mac_keys) = self.framed.mac_keys() {
             let (front, rest) = self.buffer.split_at(HEAD_LEN + body);
-            if !mac_keys
-                .receive
-                .verifies(self.frames, front, &rest[..payload])
-            {
+            let covered = head.covered_payload(&rest[..payload]);
+            if !mac_keys.receive.verifies(self.frames, front, covered) {
                 return Err(FrameError::Mac.into());
             }
             self.frames += 1;
@@ -78,6 +76,9 @@ impl FrameReader {
         self.buffer.advance(code);
         head.check_body(&body)?;
         let payload = self.buffer.split_to(payload).freeze();
+        if payload.len() > READ_BUFFER_MIN && self.buffer.is_empty() {
+            self.buffer = BytesMut::with_capacity(READ_BUFFER_LOW);
+        }
         if !self.framed.has_received.load(Ordering::Relaxed) {
             self.framed.has_received.store(true, Ordering::Relaxed);
         }
@@ -124,7 +125,8 @@ impl FrameReader {
         while self.buffer.len() < bytes {
             let missing = bytes - self.buffer.len();
             if self.buffer.capacity() - self.buffer.len() < missing.max(READ_BUFFER_LOW) {
-                // A large frame gets its own buffer; small frames share one.
+                // A large frame gets its own buffer; small frames share one. After a large frame the buffer is small
+                // (`read_rest`): the next one is probably large too, and what is received before its length is known is copied.
                 self.buffer.reserve(missing.max(READ_BUFFER_MIN));
             }
             if self.framed.stream.read(&mut self.buffer).await? == 0 {

@@ -140,7 +140,7 @@ impl FramedStream {
                 // Numbered under the lock, so that frames are sent in the order of their numbers.
                 let number = send_queue.frames;
                 send_queue.frames += 1;
-                packed.head_and_body_with_mac(number, &mac_keys.send)
+                packed.head_and_body_with_mac(number, mac_keys)
             }
         };
         self.send_parts(&mut send_queue, [front.freeze(), packed.payload]);
@@ -150,8 +150,7 @@ impl FramedStream {
     pub fn send_ping(&self) {
         let empty = EncodedMessage {
             min_version: LINK_VERSION,
-            body: Vec::new(),
-            payload: Bytes::new(),
+            ..EncodedMessage::default()
         };
         if let Ok(packed) = pack(MessageKind::LINK, Flags::empty(), 0, empty) {
             self.send(packed);

@@ -2,7 +2,7 @@
 
 use super::messages::{
     Challenge, ClientProof, Hello, LINK_WITH_ROLES, LINK2_LABELS, OfferedKey, Rejected, Role,
-    ServerTerms, Verdict, labels_of, negotiate, supported_versions,
+    ServerTerms, Verdict, labels_of, link_version, negotiate, supported_versions,
 };
 use super::{
     LocalIdentity, PeerIdentity, Transcript, receive_body, receive_message, send_message,
@@ -121,7 +121,7 @@ impl Acceptor {
             }
         }
         Ok(AcceptedPeer {
-            mac_keys: hmac_key.and_then(|key| transcript.mac_keys(key, labels, true)),
+            mac_keys: hmac_key.and_then(|key| transcript.mac_keys(key, &versions, true)),
             number: hello.number,
             identity: self.peer_identity(hello, key.as_ref(), kind, versions),
         })
@@ -212,10 +212,7 @@ impl Acceptor {
         let Some(cluster) = &self.key else {
             return Ok((None, ProvenKey::None));
         };
-        let link_version = versions
-            .iter()
-            .find(|(kind, _)| *kind == MessageKind::LINK.0);
-        let proves_roles = link_version.is_some_and(|(_, version)| *version >= LINK_WITH_ROLES);
+        let proves_roles = link_version(versions) >= Some(LINK_WITH_ROLES);
         let (key, kind) = match (offered, proves_roles) {
             (_, false) => (
                 AuthKey::Cluster(cluster.clone()),

@@ -122,7 +122,7 @@ pub(crate) async fn connect_handshake_with_versions(
     }
     let mac_keys = options
         .key
-        .and_then(|key| transcript.mac_keys(key.hmac_key(), labels, false));
+        .and_then(|key| transcript.mac_keys(key.hmac_key(), &terms.versions, false));
     framed.set_negotiated(NegotiatedProtocol {
         versions: terms.versions.clone(),
         mac_keys,

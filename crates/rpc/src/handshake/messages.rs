@@ -112,7 +112,7 @@ pub(super) const LINK1_LABELS: HmacLabels = HmacLabels {
     to_client: b"",
 };
 
-/// The labels of LINK version 2.
+/// The labels of LINK since version 2.
 pub(super) const LINK2_LABELS: HmacLabels = HmacLabels {
     server: b"gupfs handshake 2: server",
     client: b"gupfs handshake 2: client",
@@ -123,12 +123,18 @@ pub(super) const LINK2_LABELS: HmacLabels = HmacLabels {
 /// The first version of LINK that proves roles and adds a MAC to each frame.
 pub(super) const LINK_WITH_ROLES: u8 = 2;
 
+/// The first version of LINK with `Flags::CHECKSUMMED`.
+pub(super) const LINK_WITH_CHECKSUMMED: u8 = 3;
+
+/// The negotiated version of LINK; None if there is none.
+pub(super) fn link_version(versions: &[(u16, u8)]) -> Option<u8> {
+    let link = (versions.iter()).find(|(kind, _)| *kind == MessageKind::LINK.0);
+    link.map(|(_, version)| *version)
+}
+
 /// The labels of the negotiated LINK version; None if there is none.
 pub(super) fn labels_of(versions: &[(u16, u8)]) -> Option<&'static HmacLabels> {
-    let link_version = versions
-        .iter()
-        .find(|(kind, _)| *kind == MessageKind::LINK.0);
-    link_version.map(|(_, version)| match *version >= LINK_WITH_ROLES {
+    link_version(versions).map(|version| match version >= LINK_WITH_ROLES {
         true => &LINK2_LABELS,
         false => &LINK1_LABELS,
     })

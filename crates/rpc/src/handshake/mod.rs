@@ -28,9 +28,9 @@ pub use accept::{
 #[cfg(any(test, fuzzing))]
 pub(crate) use connect::connect_handshake_with_versions;
 pub use connect::{HandshakeError, HandshakeOptions, connect_handshake};
-use messages::HmacLabels;
 #[cfg(any(test, fuzzing))]
 pub(crate) use messages::offered_versions;
+use messages::{LINK_WITH_CHECKSUMMED, LINK2_LABELS, labels_of, link_version};
 pub use messages::{LocalIdentity, PeerIdentity, Role};
 
 use crate::frame::{Flags, FrameLimits, pack};
@@ -66,17 +66,23 @@ impl Transcript<'_> {
     fn mac_keys(
         &self,
         key: &ClusterKey,
-        labels: &HmacLabels,
+        versions: &[(u16, u8)],
         is_server: bool,
     ) -> Option<FrameMacKeys> {
+        let labels = labels_of(versions).unwrap_or(&LINK2_LABELS);
         if self.channel_binding.is_some() || labels.to_server.is_empty() {
             return None;
         }
         let mac_key = |domain| FrameMacKey::new(&key.hmac(&self.parts(domain)));
         let (up, down) = (mac_key(labels.to_server), mac_key(labels.to_client));
-        Some(match is_server {
-            true => FrameMacKeys::new(down, up),
-            false => FrameMacKeys::new(up, down),
+        let (send, receive) = match is_server {
+            true => (down, up),
+            false => (up, down),
+        };
+        Some(FrameMacKeys {
+            send,
+            receive,
+            omits_checksummed: link_version(versions) >= Some(LINK_WITH_CHECKSUMMED),
         })
     }
 }
@@ -87,7 +93,7 @@ fn send_message<T: Serialize>(framed: &FramedStream, message_body: &T) -> Vec<u8
     let message = EncodedMessage {
         min_version: LINK_VERSION,
         body: body.clone(),
-        payload: Bytes::new(),
+        ..EncodedMessage::default()
     };
     // Handshake messages are short: they always fit.
     if let Ok(packed) = pack(MessageKind::LINK, Flags::empty(), 0, message) {

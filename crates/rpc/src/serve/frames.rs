@@ -8,7 +8,6 @@ use crate::handler::{ErasedHandler, RequestSource, WireReplyFuture};
 use crate::limits::{BUSY_HINT, QUEUED_REPLIES_MAX};
 use crate::load::{AnnouncedBytes, RequestGuard};
 use crate::pending_requests::RequestOutcome;
-use bytes::Bytes;
 use gupfs_proto::FsError;
 use gupfs_proto::wire::{EncodedMessage, MessageKind};
 use std::sync::Arc;
@@ -194,7 +193,7 @@ fn reply_busy(peer: &ConnectedPeer, head: &Head) {
     let hint = EncodedMessage {
         min_version: head.version,
         body: (BUSY_HINT.as_millis() as u32).to_le_bytes().to_vec(),
-        payload: Bytes::new(),
+        ..EncodedMessage::default()
     };
     let flags = Flags::REPLY | Flags::BUSY;
     let _ = send(&peer.framed, head.kind, flags, head.id, hint);

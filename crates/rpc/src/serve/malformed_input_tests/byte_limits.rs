@@ -61,6 +61,7 @@ fn a_frame_beyond_the_byte_limit_is_skipped_and_gets_the_reply_busy() {
                 min_version: 6,
                 body: vec![0xff; length],
                 payload: Bytes::from(vec![7; PAYLOAD_MAX.0 as usize]),
+                is_payload_checksummed: false,
             };
             pack(MessageKind::META, Flags::empty(), 9, message).unwrap()
         };

@@ -166,7 +166,9 @@ impl Fixture {
 /// A valid frame with a changed head, and the head's checksum recomputed. The caller appends the MAC.
 pub(super) fn frame(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let packed = pack(MessageKind::META, Flags::empty(), 1, request().encode()).unwrap();
-    let mut bytes = packed.write_head_and_body(FRAME_MAC_LEN).to_vec();
+    let mut bytes = packed
+        .write_head_and_body(Flags::empty(), FRAME_MAC_LEN)
+        .to_vec();
     change(&mut bytes);
     let sum = crc32c::crc32c(&bytes[..28]);
     bytes[28..HEAD_LEN].copy_from_slice(&sum.to_le_bytes());

@@ -7,7 +7,6 @@ mod former_versions;
 use crate::frame::{Flags, FrameLimits, HEAD_LEN, pack};
 use crate::frame_mac::FRAME_MAC_LEN;
 use crate::framed_stream::FramedStream;
-use bytes::Bytes;
 use fixture::{ADDRESS, Fixture, frame, request, run};
 use gupfs_proto::limits::{BODY_MAX, PAYLOAD_MAX};
 use gupfs_proto::meta;
@@ -61,7 +60,7 @@ fn a_malformed_body_gets_an_error_and_the_next_request_a_reply() {
         let nonsense = EncodedMessage {
             min_version: 6,
             body: vec![0xff; 1_000],
-            payload: Bytes::new(),
+            ..EncodedMessage::default()
         };
         for message in [nonsense, request().encode()] {
             framed.send(pack(MessageKind::META, Flags::empty(), 1, message).unwrap());
