@@ -2,7 +2,7 @@
 //!
 //! Owns   the handles to these, their real implementations, and with feature `fake` the fake ones.
 //! Never  knows the contents of files or messages.
-//! Enter  at `Disk::real`, `Platform::real`; programs at `panics::exit_on_panic`; tests at `fake::FakeDisk::new`,
+//! Enter  at `Disk::real`, `Platform::real`; programs at `panics::exit_on_panic`, `allocator::keep_freed_memory`; tests at `fake::FakeDisk::new`,
 //!        `fake::FakePlatform::new`.
 //!
 //! A handle is a plain cloneable type; no signature shows whether its implementation is real or fake.
@@ -22,6 +22,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod allocator;
 pub mod busy_poll;
 pub mod clock;
 pub mod disk;

@@ -15,7 +15,7 @@ use crate::exit::{CliResult, OrCliError};
 use crate::metrics;
 use crate::node::Parts;
 use crate::store_dir::close_to_others;
-use gupfs_platform::{Platform, Task};
+use gupfs_platform::{Platform, Task, allocator};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::future::Future;
 use std::sync::Arc;
@@ -67,6 +67,7 @@ fn block_on_workers<T>(
     run: impl Future<Output = CliResult<T>>,
 ) -> CliResult<T> {
     close_to_others();
+    allocator::keep_freed_memory();
     let everywhere = sched_getaffinity(None);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(workers) = workers {
