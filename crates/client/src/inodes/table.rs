@@ -26,8 +26,24 @@ pub struct ActiveInode {
 }
 
 impl ActiveInode {
+    /// A request is about to be sent by which the server ends the write lease, or changes what it covers. Until the guard is dropped, which is
+    /// after its reply was applied, this client's state does not overlay replies.
+    pub fn start_lease_end(&self) -> EndingLease<'_> {
+        self.state().start_lease_end();
+        EndingLease(self)
+    }
+
     pub fn state(&self) -> MutexGuard<'_, InodeState> {
         self.state.lock()
+    }
+}
+
+/// The time of a request by which the server ends a write lease, or changes what it covers.
+pub struct EndingLease<'a>(&'a ActiveInode);
+
+impl Drop for EndingLease<'_> {
+    fn drop(&mut self) {
+        self.0.state().finish_lease_end();
     }
 }
 
@@ -50,7 +66,8 @@ pub struct AttrVersion(u64);
 /// Attributes of a reply with this client's state overlaid.
 pub enum OverlaidAttr {
     Current(Attr, Option<Arc<ActiveInode>>),
-    /// The file was open or leased here when the request was sent and is not now: the reply may be older than its last change.
+    /// The file was open or leased here when the request was sent and is not now, or its lease is ending: the reply may be older than the
+    /// file's last change.
     MaybeStale,
 }
 
@@ -128,6 +145,9 @@ impl InodeTable {
         if let Some(file) = self.get(attr.ino) {
             let mut state = file.state();
             state.note_attr(attr);
+            if state.is_lease_ending() {
+                return OverlaidAttr::MaybeStale;
+            }
             if state.is_authoritative() {
                 let attr = state.overlay(attr);
                 drop(state);

@@ -8,6 +8,8 @@ pub struct LeaseState {
     held: bool,
     /// The inode's `change` to which size, layout and inline data belong.
     loaded_change: u64,
+    /// Requests under way by which the server ends the lease, or changes what it covers.
+    ending: u32,
 }
 
 impl LeaseState {
@@ -29,6 +31,21 @@ impl LeaseState {
     /// Whether no other client can change the file now.
     pub fn excludes_others(&self) -> bool {
         !self.shared || self.held
+    }
+
+    /// A request is about to be sent by which the server ends the lease, or changes what it covers.
+    pub fn start_end(&mut self) {
+        self.ending += 1;
+    }
+
+    /// The reply to that request was applied, or there is none.
+    pub fn finish_end(&mut self) {
+        self.ending = self.ending.saturating_sub(1);
+    }
+
+    /// Whether the server may have executed such a request: others may have changed the file since, and this client does not know.
+    pub fn is_ending(&self) -> bool {
+        self.shared && self.ending > 0
     }
 
     pub fn loaded_change(&self) -> u64 {
@@ -99,6 +116,21 @@ mod tests {
             "the request changed nothing"
         );
         assert!(shared.others_made_changes_before(7));
+    }
+
+    #[test]
+    fn a_lease_is_in_doubt_until_all_requests_that_end_it_are_answered() {
+        let mut lease = LeaseState::new(true);
+        lease.acquired();
+        lease.start_end();
+        lease.start_end();
+        lease.finish_end();
+        assert!(lease.is_ending());
+        lease.finish_end();
+        assert!(!lease.is_ending());
+        let mut alone = LeaseState::new(false);
+        alone.start_end();
+        assert!(!alone.is_ending(), "nobody else changes the file");
     }
 
     #[test]

@@ -84,6 +84,19 @@ impl InodeState {
         self.lease.is_held()
     }
 
+    /// Whether others may have changed the file although this client still has the write lease, as far as it knows.
+    pub fn is_lease_ending(&self) -> bool {
+        self.lease.is_ending()
+    }
+
+    pub fn start_lease_end(&mut self) {
+        self.lease.start_end();
+    }
+
+    pub fn finish_lease_end(&mut self) {
+        self.lease.finish_end();
+    }
+
     /// The table must keep an inode with a write lease: the server waits for its report.
     pub fn must_stay_in_table(&self) -> bool {
         self.has_write_lease()

@@ -17,10 +17,14 @@ const PATHS: [&str; 12] = [
 const HELD_MAX: usize = 4;
 
 /// A generator of numbers (xorshift).
-struct Numbers(u64);
+pub struct Numbers(u64);
 
 impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
+    pub fn new(seed: u64) -> Numbers {
+        Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -169,7 +173,7 @@ const CALLS: usize = 24;
 
 /// `done`: how many calls of each kind have succeeded.
 async fn compare(seed: u64, done: &mut [usize; CALLS]) {
-    let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut numbers = Numbers::new(seed);
     let (caching_server, mut caching) = tree(Duration::from_secs(3600));
     let (asking_server, mut asking) = tree(Duration::ZERO);
     if seed.is_multiple_of(3) {
@@ -204,7 +208,7 @@ async fn compare(seed: u64, done: &mut [usize; CALLS]) {
 
 /// Programs of two hosts in turn: above gupfs they get the results that they get above one tree in memory.
 pub async fn compare_cluster(seed: u64, kernels: [Arc<GupfsKernel>; 2]) {
-    let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut numbers = Numbers::new(seed);
     let mut found = kernels.map(Program::new);
     let server = Arc::new(TreeServer::new(Duration::ZERO));
     let kernel = || Kernel::mount(server.clone(), MountConfig::FLAGS, None);
