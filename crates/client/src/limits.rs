@@ -66,6 +66,9 @@ pub const LEASED_NAMES_MAX: usize = 1 << 16;
 pub const LEASED_DATA_MAX: usize = 1 << 16;
 pub const LISTED_NAMES_MAX: usize = 1 << 16;
 
+/// Inodes whose attributes the kernel has with a lifetime: no more than this client keeps, since only those are current for certain.
+pub const KERNEL_ATTRIBUTES_MAX: usize = LEASED_INODES_MAX;
+
 /// Longest listing of a directory that is kept: a longer one would displace all others.
 pub const LISTING_MAX: usize = LISTED_NAMES_MAX / 4;
 

@@ -43,6 +43,11 @@ impl LookupCounts {
         self.take_if_forgotten(ino)
     }
 
+    /// The kernel has entries of the inode, or is about to get one.
+    pub fn has_lookups(&self, ino: InodeId) -> bool {
+        (self.inodes.get(&ino)).is_some_and(|known| known.lookups > 0)
+    }
+
     pub fn add_open(&mut self, ino: InodeId) {
         self.inodes.entry(ino).or_default().opens += 1;
     }

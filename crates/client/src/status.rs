@@ -26,6 +26,8 @@ pub struct ClientStatus {
     /// Leases on metadata: whether the server grants them to this session, and how many values this client answers by them.
     pub leases_accepted: bool,
     pub leased_values: usize,
+    /// Inodes whose attributes the kernel may have by leases.
+    pub kernel_attributes: usize,
     #[serde(rename = "lanes_in_use")]
     pub slots_in_use: usize,
     /// Objects of closed files that were written and are not synced.

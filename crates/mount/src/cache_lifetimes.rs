@@ -9,7 +9,14 @@ pub struct CacheLifetimes {
     pub names: Duration,
     /// Negative dentries: a cached "no such name".
     pub negative: Duration,
-    pub attributes: Duration,
+    pub attributes: AttributeLifetime,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttributeLifetime {
+    Fixed(Duration),
+    /// As long as the client has a lease on them for certain; zero without one, and in listings.
+    Leased,
 }
 
 impl CacheLifetimes {
@@ -18,13 +25,19 @@ impl CacheLifetimes {
     pub const EXCLUSIVE: CacheLifetimes = CacheLifetimes {
         names: Duration::from_secs(20),
         negative: Duration::from_secs(20),
-        attributes: Duration::from_secs(20),
+        attributes: AttributeLifetime::Fixed(Duration::from_secs(20)),
     };
 
-    /// Other clients may change anything at any moment: the kernel caches nothing.
+    /// Other clients may change anything at any moment: the kernel caches only what is invalidated before that.
     pub const SHARED: CacheLifetimes = CacheLifetimes {
         names: Duration::ZERO,
         negative: Duration::ZERO,
-        attributes: Duration::ZERO,
+        attributes: AttributeLifetime::Leased,
+    };
+
+    /// The same on a kernel that lacks what cached attributes require.
+    pub const SHARED_WITHOUT_ATTRIBUTES: CacheLifetimes = CacheLifetimes {
+        attributes: AttributeLifetime::Fixed(Duration::ZERO),
+        ..CacheLifetimes::SHARED
     };
 }

@@ -1,8 +1,8 @@
 //! The file system of one mount: the client behind it, and what the kernel was told to cache.
 
-use crate::cache_lifetimes::CacheLifetimes;
+use crate::cache_lifetimes::{AttributeLifetime, CacheLifetimes};
 use crate::convert;
-use crate::kernel_caches::KernelCaches;
+use crate::kernel_caches::{InodesOf, KernelCaches};
 use crate::metrics::OpMetrics;
 use crate::options::FuseMountOptions;
 use crate::setid_inodes::SetidInodes;
@@ -23,7 +23,7 @@ pub struct GupfsFileSystem {
     pub(crate) read_only: bool,
     pub(crate) setid_inodes: SetidInodes,
     /// Set once it is mounted.
-    kernel_caches: OnceLock<Box<dyn KernelCaches>>,
+    kernel_caches: OnceLock<Arc<dyn KernelCaches>>,
     pub(crate) kernel_permissions: bool,
     /// The kernel sends lock requests.
     pub(crate) cluster_locks: bool,
@@ -39,7 +39,10 @@ impl GupfsFileSystem {
             lifetimes: options.lifetimes,
             page_cache: options.page_cache,
             read_only: options.read_only,
-            setid_inodes: SetidInodes::new(options.lifetimes.attributes),
+            setid_inodes: SetidInodes::new(match options.lifetimes.attributes {
+                AttributeLifetime::Fixed(lifetime) => lifetime,
+                AttributeLifetime::Leased => Duration::ZERO,
+            }),
             kernel_caches: OnceLock::new(),
             kernel_permissions: options.kernel_permissions,
             cluster_locks: options.cluster_locks,
@@ -48,14 +51,31 @@ impl GupfsFileSystem {
     }
 
     /// Called once the file system is mounted.
-    pub fn set_kernel_caches(&self, kernel_caches: Box<dyn KernelCaches>) {
+    pub fn set_kernel_caches(&self, kernel_caches: Arc<dyn KernelCaches>) {
         // A file system is mounted once.
-        let _ = self.kernel_caches.set(kernel_caches);
+        let _ = self.kernel_caches.set(kernel_caches.clone());
+        if self.lifetimes.attributes == AttributeLifetime::Leased {
+            self.client.set_kernel(Box::new(InodesOf(kernel_caches)));
+        }
     }
 
-    /// How long the kernel may cache attributes that a reply carries.
+    /// How long the kernel may cache attributes that a reply carries. The lookup of the inode is counted.
     pub fn attributes_lifetime(&self, attr: &Attr) -> Duration {
-        self.setid_inodes.attr_lifetime(attr, || self.clock.boot())
+        match self.lifetimes.attributes {
+            // The client invalidates the attributes before each of its changes, so setuid and setgid need no list.
+            AttributeLifetime::Leased => self.client.attributes_lifetime(attr),
+            AttributeLifetime::Fixed(_) => {
+                self.setid_inodes.attr_lifetime(attr, || self.clock.boot())
+            }
+        }
+    }
+
+    /// The same for entries of a listing, whose lookups are counted later.
+    pub fn listed_attributes_lifetime(&self, attr: &Attr) -> Duration {
+        match self.lifetimes.attributes {
+            AttributeLifetime::Leased => Duration::ZERO,
+            AttributeLifetime::Fixed(_) => self.attributes_lifetime(attr),
+        }
     }
 
     /// An unprivileged process has changed the file's data, so setuid and setgid are cleared: invalidates the kernel's attributes

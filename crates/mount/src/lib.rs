@@ -21,7 +21,7 @@ mod runtime_reader;
 mod setid_inodes;
 mod signals;
 
-pub use cache_lifetimes::CacheLifetimes;
+pub use cache_lifetimes::{AttributeLifetime, CacheLifetimes};
 pub use errno::errno;
 pub use filesystem::GupfsFileSystem;
 pub use kernel_caches::KernelCaches;

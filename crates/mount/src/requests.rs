@@ -11,6 +11,7 @@ use gupfs_fuse::{
 };
 use gupfs_proto::FsError;
 use std::future::Future;
+use std::sync::Arc;
 
 impl GupfsFileSystem {
     /// Executes a request: counts it with its duration, refuses a change on a read-only mount, logs a failure of a server, and
@@ -40,7 +41,7 @@ impl GupfsFileSystem {
 
 impl FileSystem for GupfsFileSystem {
     fn mounted(&self, mounted: &MountInfo) {
-        self.set_kernel_caches(Box::new(mounted.notifier.clone()));
+        self.set_kernel_caches(Arc::new(mounted.notifier.clone()));
     }
 
     async fn forget(&self, batch: Vec<op::Forget>) {

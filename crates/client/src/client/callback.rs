@@ -38,7 +38,7 @@ impl Client {
                 .apply_grant(session, instance, acquire, grant_seq),
             CallbackRequest::RevokeLeases { revocation, .. } => {
                 // Of whichever session: what is dropped needlessly is read again.
-                self.mds.revoke_leases(&revocation);
+                self.mds.revoke_leases(&revocation).await;
             }
             CallbackRequest::CheckOpen { inodes } => {
                 return Ok(CallbackReplyBody::IsOpen(

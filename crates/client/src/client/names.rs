@@ -2,6 +2,7 @@
 
 use super::Client;
 use crate::inodes::OpenFile;
+use crate::kernel_attributes::KernelInodes;
 use crate::names::DirListing;
 use crate::space::{FileSystemSpace, TargetSpace};
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use gupfs_proto::meta::{
     AccessMode, CreateMode, RemovedName, RenameMode, SetAttr, XattrMode, XattrName,
 };
 use gupfs_proto::{Attr, Caller, FileKind, FsError, InodeId, Name};
+use std::time::Duration;
 
 impl Client {
     /// The inode of a name. Adds one lookup.
@@ -57,6 +59,16 @@ impl Client {
         ino: InodeId,
     ) -> impl Future<Output = Result<Attr, FsError>> {
         self.names.getattr(caller, ino)
+    }
+
+    /// How long the kernel may use these attributes, which this client has just returned; zero unless `set_kernel` was called.
+    pub fn attributes_lifetime(&self, attr: &Attr) -> Duration {
+        self.mds.attributes_lifetime(attr)
+    }
+
+    /// The kernel above this client. It gets attributes with lifetimes, and invalidations before they change.
+    pub fn set_kernel(&self, kernel: Box<dyn KernelInodes>) {
+        self.mds.set_kernel(kernel);
     }
 
     /// Changes everything that setattr can change except the size, which `truncate` changes.

@@ -44,6 +44,7 @@ impl Client {
             orphans,
             leases_accepted: lease_cache.accepted,
             leased_values: lease_cache.values,
+            kernel_attributes: self.mds.kernel_attributes_given(),
             slots_in_use: self.mds.slots_in_use(),
             closed_unsynced: self.closed_unsynced.lock().len(),
             files: described.collect(),

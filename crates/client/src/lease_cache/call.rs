@@ -2,7 +2,7 @@
 
 use super::fill::LeasedReply;
 use super::order::SentAt;
-use super::table::ChangeId;
+use super::table::{AffectedInodes, ChangeId};
 use super::{CacheState, LeaseCache, SessionTerm};
 use gupfs_proto::lease::LeaseReply;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
@@ -34,6 +34,14 @@ impl<'a> LeasedCall<'a> {
             sent: None,
             change,
             slot,
+        }
+    }
+
+    /// The inodes whose attributes the call may change; nothing says what they are from now on until it has ended.
+    pub fn affected_inodes(&self) -> AffectedInodes {
+        match (&self.cache.state, self.change) {
+            (Some(state), Some(change)) => state.lock().values.inodes_of_change(change),
+            _ => AffectedInodes::These(Vec::new()),
         }
     }
 

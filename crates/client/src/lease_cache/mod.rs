@@ -22,11 +22,12 @@ mod table;
 mod tests;
 
 pub use call::LeasedCall;
+pub use table::AffectedInodes;
 
 use crate::metrics::Counters;
-use gupfs_proto::lease::LeaseRevocation;
+use gupfs_proto::lease::{LeaseKey, LeaseRevocation};
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
-use gupfs_proto::{Caller, FsError, Slot};
+use gupfs_proto::{Attr, Caller, FsError, Slot};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -179,16 +180,37 @@ impl LeaseCache {
         LeasedCall::begin(self, op, slot)
     }
 
-    /// The server revokes leases. When this returns, nothing is answered by them any more.
-    pub fn revoke(&self, revocation: &LeaseRevocation) {
+    /// Whether these are an inode's attributes by a lease now.
+    pub fn has_attributes(&self, attr: &Attr) -> bool {
+        let Some(state) = &self.state else {
+            return false;
+        };
+        let state = state.lock();
+        matches!(state.acceptance, Acceptance::Accepted { .. }) && state.values.has_attributes(attr)
+    }
+
+    /// The server revokes leases. When this returns, nothing is answered by them any more. Returns the inodes whose attributes may
+    /// change now.
+    pub fn revoke(&self, revocation: &LeaseRevocation) -> AffectedInodes {
         tracing::trace!(target: "walk", file = file!(), "revoke");
-        let Some(state) = &self.state else { return };
+        let Some(state) = &self.state else {
+            return AffectedInodes::These(Vec::new());
+        };
         let mut state = state.lock();
         let dropped = (revocation.keys.iter()).map(|key| state.values.revoke(*key));
         let dropped: usize = dropped.sum();
+        let doubted = state.values.take_doubted();
         drop(state);
         Counters::add(&self.counters.lease_revocations, 1);
         Counters::add(&self.counters.revoked_values, dropped as u64);
+        if doubted {
+            return AffectedInodes::All;
+        }
+        let inodes = revocation.keys.iter().filter_map(|key| match key {
+            LeaseKey::Attributes(ino) => Some(*ino),
+            _ => None,
+        });
+        AffectedInodes::These(inodes.collect())
     }
 
     pub fn status(&self) -> LeaseCacheStatus {

@@ -9,7 +9,7 @@ use super::order::{Affected, CacheKey, RequestOrder, SentAt};
 use crate::limits::{LEASED_DATA_MAX, LEASED_INODES_MAX, LEASED_NAMES_MAX, LISTED_NAMES_MAX};
 use gupfs_proto::lease::LeaseKey;
 use gupfs_proto::meta::MetaOp;
-use gupfs_proto::{InodeId, Name, Slot};
+use gupfs_proto::{Attr, InodeId, Name, Slot};
 use std::collections::BTreeMap;
 
 pub struct LeasedValues {
@@ -25,6 +25,15 @@ pub struct LeasedValues {
     /// Changes whose outcome this client will not learn, by the slot of their request: what they affect stays blocked while the server can
     /// execute them.
     abandoned: Vec<(Option<Slot>, Affected)>,
+    /// A change under way may affect any inode, which was not known when it began.
+    doubted: bool,
+}
+
+/// The inodes whose attributes change, or may.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AffectedInodes {
+    These(Vec<InodeId>),
+    All,
 }
 
 /// A change of this client that is under way.
@@ -42,6 +51,7 @@ impl Default for LeasedValues {
             changes: BTreeMap::new(),
             last_change: 0,
             abandoned: Vec::new(),
+            doubted: false,
         }
     }
 }
@@ -86,6 +96,34 @@ impl LeasedValues {
             true => None,
             false => self.names.target(dir, name),
         }
+    }
+
+    /// Whether these are an inode's attributes, by a lease and by no change of this client that is under way.
+    pub fn has_attributes(&self, attr: &Attr) -> bool {
+        let known = self.inodes.peek(&attr.ino);
+        known.is_some_and(|known| known.attr == *attr)
+            && !self.order.is_blocked(&CacheKey::Attributes(attr.ino))
+            && !self.order.is_blocked(&CacheKey::Times(attr.ino))
+    }
+
+    /// The inodes whose attributes the change may change, as it has begun.
+    pub fn inodes_of_change(&mut self, change: ChangeId) -> AffectedInodes {
+        let Some(affected) = self.changes.get(&change) else {
+            return AffectedInodes::These(Vec::new());
+        };
+        if affected.any_inode || std::mem::take(&mut self.doubted) {
+            return AffectedInodes::All;
+        }
+        let inodes = affected.keys.iter().filter_map(|key| match key {
+            CacheKey::Attributes(ino) | CacheKey::Times(ino) => Some(*ino),
+            _ => None,
+        });
+        AffectedInodes::These(inodes.collect())
+    }
+
+    /// Whether a change under way affects any inode since this was asked last.
+    pub fn take_doubted(&mut self) -> bool {
+        std::mem::take(&mut self.doubted)
     }
 
     pub(super) fn affected_by_change(&self, change: Option<ChangeId>) -> Affected {
@@ -193,6 +231,7 @@ impl LeasedValues {
             if !affected.any_inode && affected.keys.iter().any(&is_doubtful) {
                 affected.any_inode = true;
                 self.order.block_any_inode();
+                self.doubted = true;
             }
         }
     }

@@ -83,6 +83,10 @@ impl MdsSession {
                 op: wire::encode_op(&op),
             });
         let mut leased_call = self.lease_cache.begin(&op, slot_seq.map(|at| at.slot));
+        // Others see the change before this client's kernel learns of it.
+        (self.kernel_attributes)
+            .invalidate_affected(leased_call.affected_inodes())
+            .await;
         loop {
             leased_call.start_request();
             let (session, (instance, last_seen)) = (self.id(), self.replay_log.position());

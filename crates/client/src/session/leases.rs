@@ -1,10 +1,12 @@
 //! Leases on metadata: asking for them, answering by them, and what comes with a reply.
 
 use super::MdsSession;
+use crate::kernel_attributes::KernelInodes;
 use gupfs_proto::lease::{LeaseReply, LeaseRevocation};
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody};
 use gupfs_proto::operations::AccessRule;
-use gupfs_proto::{Caller, FsError, wire};
+use gupfs_proto::{Attr, Caller, FsError, InodeId, wire};
+use std::time::Duration;
 
 impl MdsSession {
     /// Asks the server for leases if it has not answered yet: once for each session, instance of the server and connection, and again after
@@ -76,9 +78,41 @@ impl MdsSession {
         open_capability.is_some_and(|given| given.rights.allows(access))
     }
 
-    /// The server revokes leases of this session. When this returns, this client answers nothing by them any more.
-    pub fn revoke_leases(&self, revocation: &LeaseRevocation) {
-        self.lease_cache.revoke(revocation);
+    /// The server revokes leases of this session. When this returns, neither this client nor its kernel answers anything by them any more.
+    pub async fn revoke_leases(&self, revocation: &LeaseRevocation) {
+        let inodes = self.lease_cache.revoke(revocation);
+        self.kernel_attributes.invalidate_affected(inodes).await;
+    }
+
+    /// The kernel above this client, which from now on gets attributes with lifetimes.
+    pub fn set_kernel(&self, kernel: Box<dyn KernelInodes>) {
+        self.kernel_attributes.set_kernel(kernel);
+    }
+
+    /// How long the kernel may use these attributes, which a reply to it contains: what is left of the session's term if a lease covers
+    /// them, otherwise zero. The caller has counted the lookup.
+    pub fn attributes_lifetime(&self, attr: &Attr) -> Duration {
+        let now = self.platform.clock.boot();
+        let leased_until = || {
+            let until = self.current.term_end(now)?;
+            self.lease_cache.has_attributes(attr).then_some(until)
+        };
+        let Some(until) = leased_until() else {
+            return Duration::ZERO;
+        };
+        // In this order: a revocation, or a write lease of this client, that comes after the checks finds the inode in the ledger.
+        if !self.kernel_attributes.give(attr.ino, until, now)
+            || leased_until().is_none()
+            || self.state.has_write_lease(attr.ino)
+        {
+            return Duration::ZERO;
+        }
+        until.since(now)
+    }
+
+    /// This client has just got the write lease of a file, so its size and times change without a request.
+    pub async fn write_lease_acquired(&self, ino: InodeId) {
+        self.kernel_attributes.invalidate([ino]).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! # session: one operation of the metadata server, sent and answered
 //!
-//! Owns   the session with the metadata server: its term and renewal, slots, replay log, capabilities, leases on metadata; the reconnect
-//!        to a restarted server; what the server keeps for the session (`ClientSessionState`).
+//! Owns   the session with the metadata server: its term and renewal, slots, replay log, capabilities, leases on metadata, and what
+//!        the kernel caches by them; the reconnect to a restarted server; what the server keeps for the session (`ClientSessionState`).
 //! Never  knows what an operation does to a file.
 //! Enter  at `MdsSession::call`.
 
@@ -18,6 +18,7 @@ mod validity;
 
 pub use state::ClientSessionState;
 
+use crate::kernel_attributes::KernelAttributes;
 use crate::lease_cache::{LeaseCache, LeaseCacheStatus};
 use crate::metrics::Counters;
 use crate::options::SessionOptions;
@@ -43,6 +44,7 @@ pub struct MdsSession {
     reconnecting: tokio::sync::Mutex<()>,
     capabilities: CapabilityCache,
     lease_cache: LeaseCache,
+    kernel_attributes: KernelAttributes,
     slots: SlotTable,
     pending_calls: Arc<PendingCalls>,
     state: ClientSessionState,
@@ -70,11 +72,14 @@ impl MdsSession {
         let capabilities = CapabilityCache::default();
         capabilities.put_session(opened.session_capability);
         let clock = platform.clock.clone();
+        let lookup_counts = state.lookup_counts.clone();
+        let kernel_attributes = KernelAttributes::new(lookup_counts, clock.clone());
         let session = Arc::new_cyclic(|this| MdsSession {
             route,
             platform,
             current: SessionValidity::new(opened.session, sent, clock, options.shared),
             lease_cache: LeaseCache::new(options.shared, counters),
+            kernel_attributes,
             options,
             replay_log,
             reconnecting: tokio::sync::Mutex::default(),
@@ -156,6 +161,11 @@ impl MdsSession {
     /// What the session's leases answer.
     pub fn lease_cache_status(&self) -> LeaseCacheStatus {
         self.lease_cache.status()
+    }
+
+    /// Inodes whose attributes the kernel may have by leases.
+    pub fn kernel_attributes_given(&self) -> usize {
+        self.kernel_attributes.given()
     }
 
     /// Ends the session at the server. It is not renewed any more.

@@ -26,6 +26,7 @@ impl MdsSession {
         loop {
             // Another client may change everything once this one is back.
             self.lease_cache.restart();
+            self.kernel_attributes.invalidate_all().await;
             let ((former_instance, records), locks) =
                 (self.replay_log.freeze(), self.state.locks.freeze());
             let sent = self.platform.clock.boot();

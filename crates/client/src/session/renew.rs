@@ -79,6 +79,7 @@ impl MdsSession {
     }
 
     async fn open_next_session(&self) {
+        self.kernel_attributes.invalidate_all().await;
         self.state.invalidate().await;
         while !self.current.is_closing() {
             let sent = self.platform.clock.boot();

@@ -61,6 +61,12 @@ impl SessionValidity {
         BootTime(self.renewed_at.load(Ordering::Acquire)) + CLIENT_TERM
     }
 
+    /// Until when the server holds for certain what it has promised to this session. None if it does not.
+    pub fn term_end(&self, now: BootTime) -> Option<BootTime> {
+        let until = self.valid_until();
+        (!self.is_lost() && now < until).then_some(until)
+    }
+
     /// Whether the server holds what it has promised to this session for certain.
     pub fn is_valid(&self) -> bool {
         !self.is_lost() && (!self.shared || self.clock.boot() < self.valid_until())

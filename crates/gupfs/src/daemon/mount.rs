@@ -45,7 +45,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     let config = &settings.config;
     // Before the mount, because it can fail.
     make_base_of_mounts()?;
-    let probe = probe_kernel(&config.mount);
+    let probe = probe_kernel(&config.mount, true);
     let Some(session) = connect(&settings, platform, &mut stop_events).await? else {
         return Ok(());
     };

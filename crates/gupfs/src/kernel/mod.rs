@@ -9,7 +9,9 @@ mod process;
 pub use process::{KernelProbesProcess, NAME};
 
 use crate::exit::{CliError, CliResult, Exit};
-use gupfs_contract::{CoherenceRule, ProbeOutcome, ProbeReport, RequirementLevel};
+use gupfs_contract::{
+    CoherenceRule, KernelCache, ProbeOutcome, ProbeReport, RequirementLevel, cache_support,
+};
 use gupfs_fuse::FuseTransport;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -29,6 +31,8 @@ const GRACE_STEPS: u32 = 100;
 pub enum ProbeSelection {
     /// The behaviours that decide whether and how to mount.
     Deciding,
+    /// Also those that decide what the kernel may cache where mounts share files.
+    DecidingForSharing,
     All,
 }
 
@@ -47,8 +51,10 @@ impl KernelProbe {
         let dir = tempfile::Builder::new().prefix("gupfs-kernel-").tempdir()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(NAME).arg(dir.path());
-        if which == ProbeSelection::All {
-            command.arg("--all");
+        match which {
+            ProbeSelection::Deciding => {}
+            ProbeSelection::DecidingForSharing => drop(command.arg("--sharing")),
+            ProbeSelection::All => drop(command.arg("--all")),
         }
         if transport == FuseTransport::Device {
             command.arg("--device");
@@ -137,6 +143,8 @@ pub fn name_of(rule: CoherenceRule) -> &'static str {
 pub struct KernelVerdict {
     /// Whether files may use the kernel's page cache.
     pub page_cache: bool,
+    /// Whether the kernel may cache attributes where mounts share files. False if not all behaviours that this requires were probed.
+    pub shared_attributes: bool,
 }
 
 /// Decides how to mount.
@@ -144,7 +152,12 @@ pub struct KernelVerdict {
 /// # Errors
 /// If the kernel lacks a behaviour that every mount requires; names the rule.
 pub fn decide(findings: &[ProbeReport]) -> CliResult<KernelVerdict> {
-    let mut verdict = KernelVerdict { page_cache: true };
+    let shared_attributes = (cache_support(findings).iter())
+        .any(|support| support.cache == KernelCache::Attributes && support.is_usable());
+    let mut verdict = KernelVerdict {
+        page_cache: true,
+        shared_attributes,
+    };
     for finding in findings {
         match (&finding.outcome, finding.requirement) {
             (ProbeOutcome::Differs(how), RequirementLevel::Required) => {
@@ -186,7 +199,7 @@ pub fn decide(findings: &[ProbeReport]) -> CliResult<KernelVerdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_contract::{KernelCache, cache_support, probe_all};
+    use gupfs_contract::probe_all;
     use gupfs_sim::kernel::{Model, Quirk};
 
     fn decided(quirk: Option<Quirk>) -> Result<bool, String> {
@@ -248,7 +261,9 @@ mod tests {
                 .unwrap();
             let model = Model { quirk: Some(quirk) };
             let findings = runtime.block_on(probe_all(&model, |_| true));
-            assert!(decide(&findings).is_ok(), "{quirk:?}");
+            let verdict = decide(&findings).unwrap();
+            let loses_attributes = caches.contains(&Attributes);
+            assert_eq!(verdict.shared_attributes, !loses_attributes, "{quirk:?}");
             let lacking: Vec<KernelCache> = cache_support(&findings)
                 .into_iter()
                 .filter(|support| !support.lacks.is_empty())

@@ -2,7 +2,7 @@
 
 use crate::exit::{CliResult, Exit, OrCliError};
 use clap::Parser;
-use gupfs_contract::{RequirementLevel, RunningKernel, probe_all};
+use gupfs_contract::{KernelCache, RequirementLevel, RunningKernel, probe_all};
 use gupfs_fuse::FuseTransport;
 use std::io::Read;
 use std::path::PathBuf;
@@ -19,6 +19,9 @@ pub struct KernelProbesProcess {
     /// Also those that change nothing for a mount
     #[arg(long)]
     all: bool,
+    /// Also those that decide what the kernel may cache where mounts share files
+    #[arg(long)]
+    sharing: bool,
     /// Over /dev/fuse, also where io_uring is switched on
     #[arg(long)]
     device: bool,
@@ -54,10 +57,13 @@ impl KernelProbesProcess {
         exit_with_parent(running.clone())?;
         let findings = runtime.block_on(probe_all(&running, |fact| {
             self.all
-                || matches!(
-                    fact.requirement,
-                    RequirementLevel::Required | RequirementLevel::ForPageCache
-                )
+                || match fact.requirement {
+                    RequirementLevel::Required | RequirementLevel::ForPageCache => true,
+                    RequirementLevel::ForSharing => {
+                        self.sharing && fact.caches.contains(&KernelCache::Attributes)
+                    }
+                    RequirementLevel::Tolerated => false,
+                }
         }));
         runtime.shutdown_timeout(Duration::from_secs(5));
         let text =

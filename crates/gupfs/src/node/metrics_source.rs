@@ -135,6 +135,12 @@ fn client_leases(text: &mut MetricsText, client: &ClientStatus) {
         &[],
         client.leased_values as u64,
     );
+    text.gauge(
+        "gupfs_client_kernel_attributes",
+        "Inodes whose attributes the kernel may have by leases.",
+        &[],
+        client.kernel_attributes as u64,
+    );
 }
 
 fn metadata(text: &mut MetricsText, status: &MdsStatus) {

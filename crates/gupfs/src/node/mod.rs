@@ -84,7 +84,7 @@ impl Node {
     ) -> CliResult<Option<Node>> {
         // First, so that a signal from now on leads to an orderly stop.
         let (mut stop_events, stop_sender) = StopEvents::listen()?;
-        let probe = probe_kernel(&settings.config.mount);
+        let probe = probe_kernel(&settings.config.mount, settings.listen.is_some());
         let calls = Arc::new(Calls::default());
         let reserved = ReservedAddress::bind(&store, &settings, platform).await?;
         let (roles, reserved) =

@@ -7,7 +7,7 @@ use crate::exit::{CliError, CliResult};
 use crate::kernel::{self, KernelProbe, KernelVerdict, ProbeSelection};
 use gupfs_client::Client;
 use gupfs_fuse::over_io_uring::{self, UringSupport};
-use gupfs_mount::{AtimeFlags, CallDeadlines, Mount};
+use gupfs_mount::{AtimeFlags, CacheLifetimes, CallDeadlines, Mount};
 use gupfs_platform::Platform;
 use std::future::Future;
 use std::path::Path;
@@ -73,6 +73,12 @@ impl ActiveMount {
         options.page_cache = verdict.page_cache;
         if settings.shared {
             options = options.shared();
+            if !verdict.shared_attributes {
+                tracing::warn!(
+                    "this kernel lacks a behaviour that cached attributes of shared files require, or could not be probed: each stat costs a request; `gupfs doctor` lists the behaviours"
+                );
+                options.lifetimes = CacheLifetimes::SHARED_WITHOUT_ATTRIBUTES;
+            }
             options.kernel_permissions = config.permissions != Some(Permissions::Servers);
         }
         options.call_deadlines = settings.call_deadlines;
@@ -189,12 +195,16 @@ impl ActiveMount {
 ///
 /// # Errors
 /// If their process cannot be started.
-pub fn probe_kernel(config: &config::Mount) -> std::io::Result<KernelProbe> {
+pub fn probe_kernel(config: &config::Mount, shared: bool) -> std::io::Result<KernelProbe> {
     let transport = match config.transport {
         Some(Transport::Device) => gupfs_fuse::FuseTransport::Device,
         Some(Transport::IoUring | Transport::Auto) | None => gupfs_fuse::FuseTransport::Auto,
     };
-    KernelProbe::begin(ProbeSelection::Deciding, transport)
+    let which = match shared {
+        true => ProbeSelection::DecidingForSharing,
+        false => ProbeSelection::Deciding,
+    };
+    KernelProbe::begin(which, transport)
 }
 
 /// Waits for the kernel probes and decides how to mount.

@@ -51,7 +51,11 @@ pub async fn readdirplus(
     let mut given = Vec::new();
     for found in entries(fs, &call, &op, true).await? {
         let dirent = match &found.attr {
-            Some(attr) => entry(attr, fs.lifetimes.names, fs.attributes_lifetime(attr)),
+            Some(attr) => entry(
+                attr,
+                fs.lifetimes.names,
+                fs.listed_attributes_lifetime(attr),
+            ),
             None => entry_without_inode(found.ino, found.kind),
         };
         if !listing.push(&dirent, found.cookie, found.name.as_bytes()) {

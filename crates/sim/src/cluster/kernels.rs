@@ -38,7 +38,7 @@ async fn mount(host: &ClientHost) -> Arc<GupfsKernel> {
     };
     let flags = MountConfig::FLAGS | InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;
     let kernel = Kernel::mount_for(caller, fs.clone(), flags, None);
-    fs.set_kernel_caches(Box::new(CachesOf(Arc::downgrade(&kernel))));
+    fs.set_kernel_caches(Arc::new(CachesOf(Arc::downgrade(&kernel))));
     kernel
 }
 

@@ -69,6 +69,7 @@ impl FileLeases {
             let follows = state.end_of_file() == end && state.offset_of(at) == end;
             (inline, follows)
         };
+        self.mds.write_lease_acquired(inode.ino).await;
         let piggybacks = follows && !data.is_empty() && data.len() <= PIGGYBACK_MAX;
         let piggybacked = match (inline.is_empty(), piggybacks) {
             (true, _) => None,

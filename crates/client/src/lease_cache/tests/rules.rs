@@ -1,7 +1,7 @@
 //! Single rules of the cache: whose permission is checked how, and which replies fill it.
 
 use super::{attr, name};
-use crate::lease_cache::LeaseCache;
+use crate::lease_cache::{AffectedInodes, LeaseCache};
 use bytes::Bytes;
 use gupfs_namespace::{Acl, ReaddirCookie};
 use gupfs_proto::attr::InodeFlags;
@@ -169,10 +169,13 @@ fn replies_from_before_the_end_of_a_term_fill_nothing() {
         cache.restart();
         accept(cache, false);
     }));
-    assert!(!fills_after(|cache| cache.revoke(&LeaseRevocation {
-        upto: GrantNumber(7),
-        keys: vec![LeaseKey::Attributes(FILE)],
-    })));
+    assert!(!fills_after(|cache| {
+        let revoked = cache.revoke(&LeaseRevocation {
+            upto: GrantNumber(7),
+            keys: vec![LeaseKey::Attributes(FILE), LeaseKey::Data(FILE)],
+        });
+        assert_eq!(revoked, AffectedInodes::These(vec![FILE]));
+    }));
 }
 
 #[test]
@@ -343,6 +346,66 @@ fn of_two_changed_names_of_a_directory_the_cache_does_not_guess_which_was_leased
     for text in ["old", "new"] {
         assert_eq!(answer(&cache, &Caller::root(), &lookup(text)), None);
     }
+}
+
+#[test]
+fn attributes_are_leased_unless_a_change_of_them_is_under_way() {
+    let cache = cache();
+    let (known, mut other) = (attr(5, FileKind::Regular, 2), attr(5, FileKind::Regular, 2));
+    other.size += 1;
+    assert!(!cache.has_attributes(&known));
+    learn(&cache, known);
+    assert!(cache.has_attributes(&known) && !cache.has_attributes(&other));
+    let change = MetaOp::SetAttr {
+        ino: FILE,
+        set: SetAttr::default(),
+    };
+    let call = cache.begin(&change, None);
+    assert!(!cache.has_attributes(&known));
+    assert_eq!(call.affected_inodes(), AffectedInodes::These(vec![FILE]));
+    drop(call);
+    assert!(
+        !cache.has_attributes(&known),
+        "the change may have been made"
+    );
+}
+
+#[test]
+fn a_change_of_a_name_affects_the_inode_that_it_refers_to_and_any_if_that_is_in_doubt() {
+    let cache = cache();
+    let unlink = MetaOp::Unlink {
+        dir: DIR,
+        name: name("n"),
+    };
+    let call = cache.begin(&unlink, None);
+    assert_eq!(call.affected_inodes(), AffectedInodes::All);
+    drop(call);
+    let learn_name = |cache: &LeaseCache| {
+        let keys = [
+            LeaseKey::Name { dir: DIR, hash: 9 },
+            LeaseKey::Attributes(FILE),
+        ];
+        let told = Ok(MetaReplyBody::Entry(attr(5, FileKind::Regular, 2)));
+        ask(cache, &lookup("n"), &told, &keys);
+    };
+    learn_name(&cache);
+    let call = cache.begin(&unlink, None);
+    assert_eq!(
+        call.affected_inodes(),
+        AffectedInodes::These(vec![DIR, FILE])
+    );
+    // Another client changes the name first.
+    let revoked = cache.revoke(&LeaseRevocation {
+        upto: GrantNumber(7),
+        keys: vec![LeaseKey::Name { dir: DIR, hash: 9 }],
+    });
+    assert_eq!(revoked, AffectedInodes::All);
+    drop(call);
+    learn_name(&cache);
+    let first = cache.begin(&unlink, None);
+    let second = cache.begin(&unlink, None);
+    assert_eq!(second.affected_inodes(), AffectedInodes::All);
+    drop((first, second));
 }
 
 #[test]
