@@ -3,14 +3,16 @@
 
 use super::closed_unsynced::ClosedUnsynced;
 use super::range_locks::RangeLocks;
-use super::state::InodeState;
+use super::state::{DuringLeaseEnd, InodeState};
 use crate::limits::ATTR_VERSION_BUCKETS;
 use gupfs_platform::hash::Map;
 use gupfs_proto::{Attr, InodeId};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use tokio::sync::Notify;
 
 /// An inode that is open or has a write lease. Lock order: `range_locks`, `reporting`, `syncing`, then the state's own, which is
 /// never held across an await.
@@ -22,15 +24,30 @@ pub struct ActiveInode {
     /// One sync of its objects at a time.
     pub syncing: tokio::sync::Mutex<()>,
     state: Mutex<InodeState>,
+    /// Notified when a request that ends the write lease was answered.
+    lease_ended: Notify,
     pins: AtomicU32,
 }
 
 impl ActiveInode {
-    /// A request is about to be sent by which the server ends the write lease, or changes what it covers. Until the guard is dropped, which is
-    /// after its reply was applied, this client's state does not overlay replies.
-    pub fn start_lease_end(&self) -> EndingLease<'_> {
-        self.state().start_lease_end();
+    /// A request is about to be sent by which the server ends the write lease, or changes what it covers; `was_reported`: it knows already what
+    /// this client has changed. Until the guard is dropped, after the reply was applied, this client's state does not overlay replies that may be
+    /// newer. The caller has locked `reporting`.
+    pub fn start_lease_end(&self, was_reported: bool) -> EndingLease<'_> {
+        self.state().start_lease_end(was_reported);
         EndingLease(self)
+    }
+
+    /// Returns when no such request is under way.
+    pub async fn wait_for_lease_end(&self) {
+        loop {
+            let mut ended = pin!(self.lease_ended.notified());
+            ended.as_mut().enable();
+            if !self.state().is_lease_ending() {
+                return;
+            }
+            ended.await;
+        }
     }
 
     pub fn state(&self) -> MutexGuard<'_, InodeState> {
@@ -44,6 +61,7 @@ pub struct EndingLease<'a>(&'a ActiveInode);
 impl Drop for EndingLease<'_> {
     fn drop(&mut self) {
         self.0.state().finish_lease_end();
+        self.0.lease_ended.notify_waiters();
     }
 }
 
@@ -66,9 +84,10 @@ pub struct AttrVersion(u64);
 /// Attributes of a reply with this client's state overlaid.
 pub enum OverlaidAttr {
     Current(Attr, Option<Arc<ActiveInode>>),
-    /// The file was open or leased here when the request was sent and is not now, or its lease is ending: the reply may be older than the
-    /// file's last change.
+    /// The file was open or leased here when the request was sent and is not now: the reply may be older than its last change.
     MaybeStale,
+    /// Whether the reply or this client's state is newer is known when the request under way that ends the lease is answered.
+    LeaseEnding(Arc<ActiveInode>),
 }
 
 impl InodeTable {
@@ -97,6 +116,7 @@ impl InodeTable {
                 reporting: tokio::sync::Mutex::default(),
                 syncing: tokio::sync::Mutex::default(),
                 state: Mutex::new(InodeState::new(self.shared)),
+                lease_ended: Notify::new(),
                 pins: AtomicU32::new(0),
             })
         });
@@ -145,10 +165,12 @@ impl InodeTable {
         if let Some(file) = self.get(attr.ino) {
             let mut state = file.state();
             state.note_attr(attr);
-            if state.is_lease_ending() {
-                return OverlaidAttr::MaybeStale;
+            let meant = state.during_lease_end(&attr);
+            if meant == DuringLeaseEnd::Unknown {
+                drop(state);
+                return OverlaidAttr::LeaseEnding(file);
             }
-            if state.is_authoritative() {
+            if meant == DuringLeaseEnd::Overlaid && state.is_authoritative() {
                 let attr = state.overlay(attr);
                 drop(state);
                 return OverlaidAttr::Current(attr, Some(file));

@@ -47,17 +47,15 @@ impl AttributeLedger {
         true
     }
 
-    /// What the kernel may have of an inode.
-    pub fn given(&self, ino: InodeId, now: BootTime) -> Option<GivenAttributes> {
-        let given = self.given.get(&ino).copied();
-        given.filter(|given| !given.has_expired(now))
+    /// What the kernel may have of an inode. It counts, however long ago it was given: the kernel's clock stops while the host is suspended.
+    pub fn given(&self, ino: InodeId) -> Option<GivenAttributes> {
+        self.given.get(&ino).copied()
     }
 
-    /// The same for all inodes.
-    pub fn all_given(&self, now: BootTime) -> Vec<(InodeId, GivenAttributes)> {
-        let all = self.given.iter().map(|(ino, given)| (*ino, *given));
-        let mut all: Vec<_> = all.filter(|(_, given)| !given.has_expired(now)).collect();
-        all.sort_unstable_by_key(|(ino, _)| *ino);
+    /// All inodes of which the kernel may have something.
+    pub fn all_given(&self) -> Vec<InodeId> {
+        let mut all: Vec<InodeId> = self.given.keys().copied().collect();
+        all.sort_unstable();
         all
     }
 
@@ -89,22 +87,23 @@ mod tests {
         let mut ledger = AttributeLedger::default();
         assert!(ledger.give(A, at(20), at(1)));
         assert!(ledger.give(A, at(10), at(2)));
-        assert!(ledger.given(A, at(20)).is_some());
-        assert_eq!(ledger.given(A, at(21)), None);
-        assert_eq!(ledger.given(B, at(1)), None);
+        let given = ledger.given(A).unwrap();
+        assert!(!given.has_expired(at(20)) && given.has_expired(at(21)));
+        assert_eq!(ledger.given(B), None);
     }
 
     #[test]
     fn what_was_given_after_an_invalidation_began_stays_given() {
         let mut ledger = AttributeLedger::default();
         ledger.give(A, at(20), at(1));
-        let before = ledger.given(A, at(1)).unwrap();
+        let before = ledger.given(A).unwrap();
         ledger.give(A, at(20), at(1));
         ledger.remove(A, before);
-        let given = ledger.given(A, at(1)).unwrap();
+        assert_eq!(ledger.all_given(), [A]);
+        let given = ledger.given(A).unwrap();
         ledger.remove(A, given);
-        assert_eq!(ledger.given(A, at(1)), None);
-        assert_eq!(ledger.all_given(at(1)), []);
+        assert_eq!(ledger.given(A), None);
+        assert_eq!(ledger.all_given(), []);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub use call::LeasedCall;
 pub use table::AffectedInodes;
 
 use crate::metrics::Counters;
-use gupfs_proto::lease::{LeaseKey, LeaseRevocation};
+use gupfs_proto::lease::LeaseRevocation;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
 use gupfs_proto::{Attr, Caller, FsError, Slot};
 use parking_lot::Mutex;
@@ -199,18 +199,11 @@ impl LeaseCache {
         let mut state = state.lock();
         let dropped = (revocation.keys.iter()).map(|key| state.values.revoke(*key));
         let dropped: usize = dropped.sum();
-        let doubted = state.values.take_doubted();
+        let inodes = state.values.inodes_of_revocation(&revocation.keys);
         drop(state);
         Counters::add(&self.counters.lease_revocations, 1);
         Counters::add(&self.counters.revoked_values, dropped as u64);
-        if doubted {
-            return AffectedInodes::All;
-        }
-        let inodes = revocation.keys.iter().filter_map(|key| match key {
-            LeaseKey::Attributes(ino) => Some(*ino),
-            _ => None,
-        });
-        AffectedInodes::These(inodes.collect())
+        inodes
     }
 
     pub fn status(&self) -> LeaseCacheStatus {

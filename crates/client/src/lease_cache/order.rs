@@ -150,6 +150,11 @@ impl RequestOrder {
         }
     }
 
+    /// Whether attributes and data of all inodes are blocked.
+    pub fn is_any_inode_blocked(&self) -> bool {
+        self.any_inode_blocked > 0
+    }
+
     pub fn is_blocked(&self, key: &CacheKey) -> bool {
         (self.any_inode_blocked > 0 && key.is_about_an_inode()) || self.blocked.contains_key(key)
     }

@@ -25,8 +25,6 @@ pub struct LeasedValues {
     /// Changes whose outcome this client will not learn, by the slot of their request: what they affect stays blocked while the server can
     /// execute them.
     abandoned: Vec<(Option<Slot>, Affected)>,
-    /// A change under way may affect any inode, which was not known when it began.
-    doubted: bool,
 }
 
 /// The inodes whose attributes change, or may.
@@ -51,7 +49,6 @@ impl Default for LeasedValues {
             changes: BTreeMap::new(),
             last_change: 0,
             abandoned: Vec::new(),
-            doubted: false,
         }
     }
 }
@@ -107,11 +104,11 @@ impl LeasedValues {
     }
 
     /// The inodes whose attributes the change may change, as it has begun.
-    pub fn inodes_of_change(&mut self, change: ChangeId) -> AffectedInodes {
+    pub fn inodes_of_change(&self, change: ChangeId) -> AffectedInodes {
         let Some(affected) = self.changes.get(&change) else {
             return AffectedInodes::These(Vec::new());
         };
-        if affected.any_inode || std::mem::take(&mut self.doubted) {
+        if self.order.is_any_inode_blocked() {
             return AffectedInodes::All;
         }
         let inodes = affected.keys.iter().filter_map(|key| match key {
@@ -121,9 +118,16 @@ impl LeasedValues {
         AffectedInodes::These(inodes.collect())
     }
 
-    /// Whether a change under way affects any inode since this was asked last.
-    pub fn take_doubted(&mut self) -> bool {
-        std::mem::take(&mut self.doubted)
+    /// The inodes whose attributes may change once these keys are revoked: also those of changes under way that are in doubt now.
+    pub fn inodes_of_revocation(&self, keys: &[LeaseKey]) -> AffectedInodes {
+        if self.order.is_any_inode_blocked() {
+            return AffectedInodes::All;
+        }
+        let inodes = keys.iter().filter_map(|key| match key {
+            LeaseKey::Attributes(ino) => Some(*ino),
+            _ => None,
+        });
+        AffectedInodes::These(inodes.collect())
     }
 
     pub(super) fn affected_by_change(&self, change: Option<ChangeId>) -> Affected {
@@ -231,7 +235,6 @@ impl LeasedValues {
             if !affected.any_inode && affected.keys.iter().any(&is_doubtful) {
                 affected.any_inode = true;
                 self.order.block_any_inode();
-                self.doubted = true;
             }
         }
     }

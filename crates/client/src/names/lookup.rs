@@ -98,6 +98,10 @@ impl Namespace {
     ) -> Result<Option<Attr>, FsError> {
         match self.inodes.overlay(attr_version, attr) {
             OverlaidAttr::MaybeStale => Ok(None),
+            OverlaidAttr::LeaseEnding(file) => {
+                file.wait_for_lease_end().await;
+                Ok(None)
+            }
             OverlaidAttr::Current(attr, None) => Ok(Some(attr)),
             OverlaidAttr::Current(mut attr, Some(file)) => {
                 self.leases.fill_blocks(&file, &mut attr).await?;

@@ -2,6 +2,7 @@
 
 use super::MdsSession;
 use crate::kernel_attributes::KernelInodes;
+use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::lease::{LeaseReply, LeaseRevocation};
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody};
 use gupfs_proto::operations::AccessRule;
@@ -91,9 +92,14 @@ impl MdsSession {
 
     /// How long the kernel may use these attributes, which a reply to it contains: what is left of the session's term if a lease covers
     /// them, otherwise zero. The caller has counted the lookup.
+    ///
+    /// An inode with an ACL gets none: Linux keeps ACLs without a lifetime, and drops them only when it asks for attributes.
     pub fn attributes_lifetime(&self, attr: &Attr) -> Duration {
         let now = self.platform.clock.boot();
         let leased_until = || {
+            if attr.flags.contains(InodeFlags::HAS_ACL) {
+                return None;
+            }
             let until = self.current.term_end(now)?;
             self.lease_cache.has_attributes(attr).then_some(until)
         };
@@ -112,7 +118,7 @@ impl MdsSession {
 
     /// This client has just got the write lease of a file, so its size and times change without a request.
     pub async fn write_lease_acquired(&self, ino: InodeId) {
-        self.kernel_attributes.invalidate([ino]).await;
+        self.kernel_attributes.invalidate(&[ino]).await;
     }
 }
 

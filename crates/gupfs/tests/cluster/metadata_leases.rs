@@ -4,6 +4,7 @@ use crate::running::can_mount;
 use crate::test_cluster::TestCluster;
 use rustix::process::Signal;
 use std::fs::{self, Permissions};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -108,6 +109,58 @@ fn a_mount_looks_up_no_name_in_a_directory_that_it_has_made() {
     fs::remove_file(b.join("new").join(removed)).unwrap();
     assert!(dir.join(made).exists() && !dir.join(removed).exists());
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 50);
+    cluster.stop();
+}
+
+/// Requests of the kernel for attributes, as a mount counts them.
+fn attribute_requests(mount: &Path) -> u64 {
+    let status = TestCluster::status_of(mount);
+    let operations = status["mount"]["operations"].as_array().unwrap();
+    let counted = operations.iter().filter(|counted| counted[0] == "getattr");
+    counted.map(|counted| counted[1].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn the_kernel_keeps_the_attributes_of_an_open_file_until_any_mount_changes_them() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(1, 2);
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
+    fs::create_dir(a.join("d")).unwrap();
+    fs::write(a.join("d/file"), "x").unwrap();
+    let held = fs::File::open(b.join("d/file")).unwrap();
+    let seen = || {
+        // fstat(2): the standard library asks for the time of creation, too, which Linux does not cache.
+        let stat = rustix::fs::fstat(&held).unwrap();
+        (stat.st_size, stat.st_mode & 0o777)
+    };
+    let first = seen();
+    let before = attribute_requests(b);
+    for _ in 0..100 {
+        assert_eq!(seen(), first);
+    }
+    assert_eq!(attribute_requests(b), before);
+    // Inline data, and then objects.
+    for length in [2, 100, 5_000, 300_000] {
+        for changed in [a, b] {
+            let path = changed.join("d/file");
+            for (length, mode) in [(length, 0o640), (length + 1, 0o600)] {
+                fs::write(&path, vec![b'x'; length]).unwrap();
+                assert_eq!(seen().0, length as i64);
+                fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+                assert_eq!(seen(), (length as i64, mode));
+                fs::File::options()
+                    .append(true)
+                    .open(&path)
+                    .and_then(|mut file| file.write_all(b"more"))
+                    .unwrap();
+                assert_eq!(seen(), (length as i64 + 4, mode));
+            }
+        }
+    }
+    let kept = &TestCluster::status_of(b)["client"]["kernel_attributes"];
+    assert!(kept.as_u64().unwrap() > 0, "{kept}");
     cluster.stop();
 }
 

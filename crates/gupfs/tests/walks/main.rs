@@ -254,6 +254,7 @@ fn a_stat_again_goes_as_its_walk_says() {
     let taken = cluster.traces.during(|| {
         assert_eq!(mode(&b), 0o600);
         assert_eq!(mode(&b), 0o600);
+        assert!(cluster.mounts[1].join("file").exists());
     });
     compare("stat-again.md", &taken);
 }

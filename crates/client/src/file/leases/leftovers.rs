@@ -48,6 +48,7 @@ impl FileLeases {
             by_handle: true,
             kill_privileges: false,
         };
+        let _ending = inode.start_lease_end(true);
         let reply = self.mds.call(&Caller::root(), op).await?;
         let opened = reply::opened("truncate", reply)?;
         self.inodes.invalidate_replies(inode.ino);

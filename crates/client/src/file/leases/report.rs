@@ -29,7 +29,7 @@ impl FileLeases {
             report: pending.report.clone(),
             keep_lease,
         };
-        let _ending = (!keep_lease).then(|| inode.start_lease_end());
+        let _ending = (!keep_lease).then(|| inode.start_lease_end(false));
         let attr = reply::changed("end_write", self.mds.call(&Caller::root(), op).await?)?;
         let mut state = inode.state();
         state.report_accepted(&pending);

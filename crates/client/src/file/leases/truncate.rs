@@ -69,7 +69,7 @@ impl FileLeases {
         // A shared server checks the open file's capability; a client that is not shared has checked the handle itself.
         let us = Caller::root();
         let caller = if by_handle { &us } else { caller };
-        let _ending = inode.start_lease_end();
+        let _ending = inode.start_lease_end(true);
         let opened = reply::opened("truncate", self.mds.call(caller, op).await?)?;
         let attr = opened.attr;
         let mut state = inode.state();

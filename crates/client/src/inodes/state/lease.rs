@@ -8,8 +8,28 @@ pub struct LeaseState {
     held: bool,
     /// The inode's `change` to which size, layout and inline data belong.
     loaded_change: u64,
-    /// Requests under way by which the server ends the lease, or changes what it covers.
-    ending: u32,
+    /// The request under way by which the server ends the lease, or changes what it covers.
+    end: Option<LeaseEnd>,
+}
+
+/// A request by which the server ends the lease, or changes what it covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeaseEnd {
+    /// The newest change of the inode that this client knew when it sent the request.
+    pub known_change: u64,
+    /// The server already knew all that this client had changed.
+    pub was_reported: bool,
+}
+
+/// What a reply with the inode's attributes means while such a request is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DuringLeaseEnd {
+    /// No such request is under way, or the server had not executed it: this client's state overlays the attributes.
+    Overlaid,
+    /// The attributes are the inode's.
+    Current,
+    /// Whether the server had executed the request is unknown.
+    Unknown,
 }
 
 impl LeaseState {
@@ -34,18 +54,30 @@ impl LeaseState {
     }
 
     /// A request is about to be sent by which the server ends the lease, or changes what it covers.
-    pub fn start_end(&mut self) {
-        self.ending += 1;
+    pub fn start_end(&mut self, end: LeaseEnd) {
+        self.end = Some(end);
     }
 
     /// The reply to that request was applied, or there is none.
     pub fn finish_end(&mut self) {
-        self.ending = self.ending.saturating_sub(1);
+        self.end = None;
     }
 
-    /// Whether the server may have executed such a request: others may have changed the file since, and this client does not know.
     pub fn is_ending(&self) -> bool {
-        self.shared && self.ending > 0
+        self.end.is_some()
+    }
+
+    /// What a reply with attributes of this change means. Once the server has executed such a request, others may change the file.
+    pub fn during_end(&self, change: u64) -> DuringLeaseEnd {
+        match self.end {
+            Some(end) if self.shared && self.held && change > end.known_change => {
+                match end.was_reported {
+                    true => DuringLeaseEnd::Current,
+                    false => DuringLeaseEnd::Unknown,
+                }
+            }
+            _ => DuringLeaseEnd::Overlaid,
+        }
     }
 
     pub fn loaded_change(&self) -> u64 {
@@ -119,18 +151,26 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_in_doubt_until_all_requests_that_end_it_are_answered() {
-        let mut lease = LeaseState::new(true);
-        lease.acquired();
-        lease.start_end();
-        lease.start_end();
-        lease.finish_end();
-        assert!(lease.is_ending());
-        lease.finish_end();
-        assert!(!lease.is_ending());
-        let mut alone = LeaseState::new(false);
-        alone.start_end();
-        assert!(!alone.is_ending(), "nobody else changes the file");
+    fn a_reply_from_after_the_end_of_a_lease_is_not_overlaid() {
+        use DuringLeaseEnd::{Current, Overlaid, Unknown};
+        let during = |shared, held, was_reported| {
+            let mut lease = LeaseState::new(shared);
+            lease.held = held;
+            lease.start_end(LeaseEnd {
+                known_change: 5,
+                was_reported,
+            });
+            let meant = [5, 6].map(|change| lease.during_end(change));
+            assert!(lease.is_ending());
+            lease.finish_end();
+            assert_eq!(lease.during_end(6), Overlaid);
+            meant
+        };
+        assert_eq!(during(true, true, false), [Overlaid, Unknown]);
+        assert_eq!(during(true, true, true), [Overlaid, Current]);
+        // Without the lease the state overlays nothing; alone, nobody else changes the file.
+        assert_eq!(during(true, false, false), [Overlaid, Overlaid]);
+        assert_eq!(during(false, true, false), [Overlaid, Overlaid]);
     }
 
     #[test]

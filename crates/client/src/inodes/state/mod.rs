@@ -33,7 +33,8 @@ use gupfs_proto::data::ObjectOwner;
 use gupfs_proto::limits::INLINE_MAX;
 use gupfs_proto::{Attr, FileMode, FileOffset, FsError, Layout, Timestamp};
 use inline::InlineData;
-use lease::LeaseState;
+pub use lease::DuringLeaseEnd;
+use lease::{LeaseEnd, LeaseState};
 use objects::FileObjects;
 use opens::OpenCounts;
 use privileges::Privileges;
@@ -84,13 +85,21 @@ impl InodeState {
         self.lease.is_held()
     }
 
-    /// Whether others may have changed the file although this client still has the write lease, as far as it knows.
     pub fn is_lease_ending(&self) -> bool {
         self.lease.is_ending()
     }
 
-    pub fn start_lease_end(&mut self) {
-        self.lease.start_end();
+    /// What a reply with these attributes means.
+    pub fn during_lease_end(&self, attr: &Attr) -> DuringLeaseEnd {
+        self.lease.during_end(attr.change)
+    }
+
+    pub fn start_lease_end(&mut self, was_reported: bool) {
+        let known_change = self.server_attr.map_or(0, |base| base.change);
+        self.lease.start_end(LeaseEnd {
+            known_change,
+            was_reported,
+        });
     }
 
     pub fn finish_lease_end(&mut self) {
