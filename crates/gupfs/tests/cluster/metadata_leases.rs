@@ -161,6 +161,7 @@ fn the_kernel_keeps_the_attributes_of_an_open_file_until_any_mount_changes_them(
     }
     let kept = &TestCluster::status_of(b)["client"]["kernel_attributes"];
     assert!(kept.as_u64().unwrap() > 0, "{kept}");
+    drop(held);
     cluster.stop();
 }
 
