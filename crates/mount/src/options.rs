@@ -44,7 +44,8 @@ pub struct FuseMountOptions {
     /// hosts.
     pub on_runtime: bool,
     /// Deadline of a program's call; the call of a killed program ends at once. None: each call is answered when it is done. Only
-    /// where the kernel caches nothing (`shared`): it does not learn of changes that are made after an early reply.
+    /// for `shared` mounts: the kernel does not learn of changes that are made after an early reply, and there it caches nothing that a
+    /// change under way may affect.
     pub call_deadlines: Option<CallDeadlines>,
 }
 
@@ -85,8 +86,8 @@ impl FuseMountOptions {
         }
     }
 
-    /// Other mounts use the same files (`gupfs_client::SessionOptions::shared`): the kernel caches nothing and sends every
-    /// request.
+    /// Other mounts use the same files (`gupfs_client::SessionOptions::shared`): the kernel caches attributes while the client has
+    /// leases on them, and nothing else.
     pub fn shared(self) -> FuseMountOptions {
         FuseMountOptions {
             lifetimes: CacheLifetimes::SHARED,

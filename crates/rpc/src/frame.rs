@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(unauthenticated, Err(FrameError::PayloadTooLong(9)));
     }
 
-    /// Head, body and MAC of a frame that a peer of LINK version 3 gets, or of version 2, and whether the MAC verifies for a changed payload.
+    /// Whether the MAC of a frame with a payload of this length still verifies after the payload's first byte has changed.
     fn verifies_changed(
         length: usize,
         is_payload_checksummed: bool,

@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How long the client waits before it repeats an invalidation: the kernel takes a reply within microseconds, and if it does not, it is not
-/// asked a thousand times.
+/// The shortest and the longest wait before the client repeats an invalidation; it doubles each time. The kernel takes a reply within
+/// microseconds.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
 
 /// Inodes that are invalidated under the ledger's lock at a time: a write(2) each.

@@ -168,7 +168,7 @@ mod tests {
         };
         assert_eq!(during(true, true, false), [Overlaid, Unknown]);
         assert_eq!(during(true, true, true), [Overlaid, Current]);
-        // Without the lease the state overlays nothing; alone, nobody else changes the file.
+        // Without the lease the state overlays nothing. No other client changes the files of a client that is not shared.
         assert_eq!(during(true, false, false), [Overlaid, Overlaid]);
         assert_eq!(during(false, true, false), [Overlaid, Overlaid]);
     }
