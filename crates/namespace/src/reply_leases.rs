@@ -70,6 +70,9 @@ pub fn leasable_keys(
         (MetaOp::Open { open, .. }, Ok(MetaReplyBody::Opened(opened))) => {
             keys.add_opened(&opened.attr, opens_for_reading(*open));
         }
+        (MetaOp::BeginRead { .. }, Ok(MetaReplyBody::Opened(opened))) => {
+            keys.add_opened(&opened.attr, true);
+        }
         (_, Ok(MetaReplyBody::Opened(opened))) => keys.add_attributes(&opened.attr),
         (MetaOp::LookupParent { .. }, _) => {}
         (_, Ok(MetaReplyBody::Attr(attr) | MetaReplyBody::Entry(attr))) => {

@@ -300,6 +300,13 @@ pub enum MetaOp {
     /// The session takes leases: replies may grant them, and it answers `CallbackRequest::RevokeLeases`. The client sends it after each
     /// connect and reconnect; until the reply, it has no leases.
     AcceptLeases,
+
+    // Since version 10.
+    /// Reopens a file to read it for a cache: no other session has the write lease when the reply is sent, so it may grant a lease on the
+    /// data.
+    BeginRead {
+        ino: InodeId,
+    },
 }
 
 /// Mode of a new inode: `mode` as the program requested it, and the `umask` of the program (a default ACL overrides it).
@@ -317,6 +324,13 @@ pub struct OpenMode {
 }
 
 impl OpenMode {
+    /// A client gets the layout of a file that it has open.
+    pub const REOPEN: OpenMode = OpenMode {
+        access: AccessMode::empty(),
+        truncate: false,
+        kill_privileges: false,
+    };
+
     /// Whether the request is not an open(2) of a program but a client that gets the layout of a file that it has open.
     pub fn is_reopen(self) -> bool {
         Rights::for_open(self.access).is_empty() && !self.truncate

@@ -207,6 +207,7 @@ operations! {
     Lock(request)            = "lock",            inode_of_lock(request),    Driver,      rule_of_lock(request),               Lock,             Program,  Same,                   6;
     WithOpenCapability       = "proven",          None,                      Driver,      PerPart,                             Inner,            Client,   Same,                   8;
     AcceptLeases             = "accept_leases",   None,                      Driver,      Session,                             LeasesAccepted,   Client,   Same,                   9;
+    BeginRead { ino }        = "begin_read",      Some(*ino),                Read,        Open(*ino, AccessMode::READ),        Opened,           Program,  Same,                   10;
 }
 
 /// The version of META that has an open with these flags: version 7 added O_APPEND.

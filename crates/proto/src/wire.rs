@@ -55,8 +55,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     (MessageKind::LINK, 1, 3),
     // 2: replay of changes. 3: capabilities (`capability`). 4: the instance of the server. 5: locks. 6: inline bytes moved to
     // objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `AccessMode`).
-    // 8: open capabilities (two operations). 9: leases (an operation and two replies).
-    (MessageKind::META, 6, 9),
+    // 8: open capabilities (two operations). 9: leases (an operation and two replies). 10: reading for a cache (an operation).
+    (MessageKind::META, 6, 10),
     // 2: capabilities. 3: write verifiers.
     (MessageKind::DATA, 3, 3),
     // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them.
@@ -459,6 +459,7 @@ mod tests {
             39
         );
         assert_eq!(number(&meta::MetaOp::AcceptLeases), 41);
+        assert_eq!(number(&meta::MetaOp::BeginRead { ino }), 42);
     }
 
     #[test]
@@ -493,6 +494,7 @@ mod tests {
         let flags = crate::attr::InodeFlags::empty();
         assert_eq!(since(meta::MetaOp::SetFlags { ino, flags }), 7);
         assert_eq!(since(meta::MetaOp::AcceptLeases), 9);
+        assert_eq!(since(meta::MetaOp::BeginRead { ino }), 10);
         let glimpse = callback::CallbackRequest::Glimpse { ino };
         assert_eq!(glimpse.encode().min_version, 2);
         let revocation = crate::lease::LeaseRevocation {

@@ -82,7 +82,8 @@ pub fn affected_by(
         | MetaOp::Replay { .. }
         | MetaOp::IssueCapability { .. }
         | MetaOp::Lock(_)
-        | MetaOp::AcceptLeases => {}
+        | MetaOp::AcceptLeases
+        | MetaOp::BeginRead { .. } => {}
     }
     affected
 }

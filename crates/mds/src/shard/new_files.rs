@@ -33,6 +33,7 @@ impl NewFiles {
             (
                 MetaOp::Open { ino, .. }
                 | MetaOp::Truncate { ino, .. }
+                | MetaOp::BeginRead { ino }
                 | MetaOp::BeginWrite { ino, .. }
                 | MetaOp::WriteInline { ino, .. },
                 _,

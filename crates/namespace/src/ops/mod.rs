@@ -6,6 +6,7 @@
 
 mod access;
 mod acl_change;
+mod begin_read;
 mod begin_write;
 mod create;
 mod default_layout;
@@ -145,6 +146,7 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
             *ino,
             *kill_privileges,
         ),
+        MetaOp::BeginRead { ino } => begin_read::begin_read(view, session, *ino),
         MetaOp::SpillInline { ino, report } => {
             spill_inline::spill_inline(view, spill_inline::may_lose_unsynced(ctx), *ino, report)
         }

@@ -3,7 +3,7 @@
 use super::FileLeases;
 use crate::inodes::ActiveInode;
 use crate::reply;
-use gupfs_proto::meta::{AccessMode, MetaOp, OpenMode};
+use gupfs_proto::meta::{MetaOp, OpenMode};
 use gupfs_proto::{Attr, Caller, FsError, InodeId, Layout};
 
 impl FileLeases {
@@ -15,11 +15,7 @@ impl FileLeases {
         }
         let op = MetaOp::Open {
             ino: inode.ino,
-            open: OpenMode {
-                access: AccessMode::empty(),
-                truncate: false,
-                kill_privileges: false,
-            },
+            open: OpenMode::REOPEN,
         };
         let opened = reply::opened("open", self.mds.call(&Caller::root(), op).await?)?;
         inode.state().update_from_server(opened);

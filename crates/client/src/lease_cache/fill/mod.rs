@@ -218,6 +218,9 @@ impl Filling<'_> {
             (MetaOp::Open { ino, open }, Ok(MetaReplyBody::Opened(opened))) if !open.truncate => {
                 self.fill_opened(*ino, *open, opened);
             }
+            (MetaOp::BeginRead { ino }, Ok(MetaReplyBody::Opened(opened))) => {
+                self.fill_opened(*ino, OpenMode::REOPEN, opened);
+            }
             (MetaOp::Readlink { ino }, Ok(MetaReplyBody::LinkTarget(target))) => {
                 self.add(*ino, |inode| inode.link_target = Some(target.clone()));
             }
