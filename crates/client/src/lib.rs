@@ -57,6 +57,7 @@ mod forget_queue;
 mod inodes;
 mod join;
 mod kernel_attributes;
+mod kernel_pages;
 mod lease_cache;
 pub mod limits;
 mod lock_table;

@@ -69,6 +69,36 @@ pub const LISTED_NAMES_MAX: usize = 1 << 16;
 /// Inodes whose attributes the kernel has with a lifetime: no more than this client keeps, since only those are current for certain.
 pub const KERNEL_ATTRIBUTES_MAX: usize = LEASED_INODES_MAX;
 
+/// Files of which the kernel may have pages in its cache: above it the pages of others are dropped.
+pub const KERNEL_PAGES_MAX: usize = LEASED_DATA_MAX;
+
+/// How long the kernel may wait for a page that a waiting READ is to fill, before that READ is answered. The kernel drops pages within
+/// microseconds.
+pub const PAGES_HELD_MAX: Duration = Duration::from_millis(5);
+
+/// How long the kernel keeps pages although another client asks for the write lease: a program must get to use a page once, or two that
+/// store into one page would take it from each other for ever.
+pub const PAGES_KEPT_MIN: Duration = Duration::from_millis(10);
+
+/// How long a client tries to have the kernel drop pages. Afterwards the metadata server has ended its session anyway.
+pub const PAGES_DROP_MAX: Duration = Duration::from_secs(20);
+
+/// How long a READ waits for a lock of the file while the file is closed.
+pub const CLOSING_LOCK_MAX: Duration = Duration::from_millis(200);
+
+/// How long a READ waits for an object server while the file is closed. The metadata server ends the session of a client that does not answer
+/// a revocation for 20 s.
+pub const CLOSING_READ_MAX: Duration = Duration::from_secs(8);
+
+/// How long a client waits for all pages to be dropped before it tells a restarted metadata server that it is back: a READ for one of
+/// them may itself wait for that server.
+pub const PAGES_RESTART_MAX: Duration = Duration::from_secs(1);
+
+/// The shortest and the longest pause between two requests for a lease on data that the server did not grant; and after which time the
+/// kernel gets the bytes without one, and drops them again.
+pub const PAGE_LEASE_PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
+pub const PAGE_LEASE_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// Longest listing of a directory that is kept: a longer one would displace all others.
 pub const LISTING_MAX: usize = LISTED_NAMES_MAX / 4;
 

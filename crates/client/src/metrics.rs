@@ -51,6 +51,8 @@ counters! {
     /// Revocations of the metadata server, and values that were dropped for them.
     lease_revocations,
     revoked_values,
+    /// Requests for a lease on data, or for a write lease, before the kernel got bytes for its page cache.
+    page_leases,
 }
 
 impl Counters {

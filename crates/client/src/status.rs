@@ -28,6 +28,8 @@ pub struct ClientStatus {
     pub leased_values: usize,
     /// Inodes whose attributes the kernel may have by leases.
     pub kernel_attributes: usize,
+    /// Files of which the kernel may have pages by leases.
+    pub kernel_pages: usize,
     #[serde(rename = "lanes_in_use")]
     pub slots_in_use: usize,
     /// Objects of closed files that were written and are not synced.

@@ -55,7 +55,7 @@ impl GupfsFileSystem {
         // A file system is mounted once.
         let _ = self.kernel_caches.set(kernel_caches.clone());
         if self.lifetimes.attributes == AttributeLifetime::Leased {
-            self.client.set_kernel(Box::new(InodesOf(kernel_caches)));
+            self.client.set_kernel(Arc::new(InodesOf(kernel_caches)));
         }
     }
 

@@ -24,7 +24,7 @@ mod signals;
 pub use cache_lifetimes::{AttributeLifetime, CacheLifetimes};
 pub use errno::errno;
 pub use filesystem::GupfsFileSystem;
-pub use kernel_caches::KernelCaches;
+pub use kernel_caches::{KernelCaches, NotifyFuture};
 pub use metrics::{MountStats, OpMetrics, OpStats};
 pub use mount::Mount;
 pub use options::{AtimeFlags, CallDeadlines, FuseMountOptions};

@@ -101,6 +101,23 @@ impl Client {
             .read(file, FileOffset(offset), ByteCount(len), options)
     }
 
+    /// The same for a READ that fills the kernel's page cache: under a lease on the file's data, or its write lease if the file is open for
+    /// writing here. The kernel drops the pages before the lease ends.
+    ///
+    /// # Errors
+    /// As `read`; and the metadata server's, which is asked for the lease.
+    pub fn read_pages(
+        &self,
+        file: &OpenFile,
+        offset: u64,
+        len: u64,
+        options: ReadOptions,
+    ) -> impl Future<Output = Result<Vec<Bytes>, FsError>> {
+        self.files
+            .io
+            .read_pages(file, FileOffset(offset), ByteCount(len), options)
+    }
+
     /// Whether a read of a file with these attributes updates its access time now, so that the kernel must send it to this
     /// client.
     pub fn read_updates_atime(&self, attr: &Attr) -> bool {

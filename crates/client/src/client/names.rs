@@ -11,6 +11,7 @@ use gupfs_proto::meta::{
     AccessMode, CreateMode, RemovedName, RenameMode, SetAttr, XattrMode, XattrName,
 };
 use gupfs_proto::{Attr, Caller, FileKind, FsError, InodeId, Name};
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Client {
@@ -66,8 +67,9 @@ impl Client {
         self.mds.attributes_lifetime(attr)
     }
 
-    /// The kernel above this client. It gets attributes with lifetimes, and invalidations before they change.
-    pub fn set_kernel(&self, kernel: Box<dyn KernelInodes>) {
+    /// The kernel above this client. It gets attributes with lifetimes, and invalidations before they change; and it drops pages
+    /// (`read_pages`) before the lease on their bytes ends.
+    pub fn set_kernel(&self, kernel: Arc<dyn KernelInodes>) {
         self.mds.set_kernel(kernel);
     }
 

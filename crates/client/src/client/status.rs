@@ -45,6 +45,7 @@ impl Client {
             leases_accepted: lease_cache.accepted,
             leased_values: lease_cache.values,
             kernel_attributes: self.mds.kernel_attributes_given(),
+            kernel_pages: self.mds.kernel_pages().files(),
             slots_in_use: self.mds.slots_in_use(),
             closed_unsynced: self.closed_unsynced.lock().len(),
             files: described.collect(),

@@ -11,6 +11,7 @@ mod leases;
 mod objects;
 mod opens;
 mod read;
+mod read_pages;
 mod read_shared;
 mod seek;
 mod sync;
@@ -29,7 +30,7 @@ use crate::metrics::Counters;
 use crate::options::AtimeMode;
 use crate::osts::OstCalls;
 use crate::session::MdsSession;
-use gupfs_platform::{Clock, Platform};
+use gupfs_platform::{Clock, Platform, Tasks};
 use objects::ObjectIo;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -62,7 +63,7 @@ impl Files {
             mds.clone(),
             inodes.clone(),
             objects.clone(),
-            clock.clone(),
+            platform,
             counters.clone(),
         );
         let sync = FileSync::new(
@@ -79,6 +80,7 @@ impl Files {
             objects,
             sync: sync.clone(),
             clock: clock.clone(),
+            tasks: platform.tasks.clone(),
             atime,
             counters: counters.clone(),
         };
@@ -93,6 +95,7 @@ pub struct FileIo {
     objects: Arc<ObjectIo>,
     sync: Arc<FileSync>,
     clock: Clock,
+    tasks: Tasks,
     atime: AtimeMode,
     counters: Arc<Counters>,
 }

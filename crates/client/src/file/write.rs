@@ -4,11 +4,13 @@ use super::FileIo;
 use super::leases::{InlineWrite, PiggybackedWrite};
 use super::objects::WriteProgress;
 use crate::inodes::{ActiveInode, Durability, OpenFile, RangeLockGuard, WriteLockRange};
+use crate::kernel_pages::ClosedPages;
 use crate::metrics::Counters;
 use bytes::Bytes;
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::{AccessMode, WritePosition};
 use gupfs_proto::{ByteCount, FileOffset, FsError};
+use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteOptions {
@@ -16,6 +18,8 @@ pub struct WriteOptions {
     pub kill_privileges: bool,
     /// The least durability; the open file's O_SYNC or O_DSYNC may require more.
     pub durability: Durability,
+    /// The kernel writes a page back.
+    pub from_page_cache: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,9 +46,7 @@ impl FileIo {
             return Err(FsError::Denied);
         }
         self.mds.check_opened_in(file.session())?;
-        let done = self
-            .write_locked(&file.inode, at, data, options.kill_privileges)
-            .await?;
+        let done = self.write_locked(&file.inode, at, data, options).await?;
         Counters::add(&self.counters.writes, 1);
         Counters::add(&self.counters.bytes_written, done.written);
         match options.durability.max(file.flags().durability()) {
@@ -61,11 +63,18 @@ impl FileIo {
         inode: &ActiveInode,
         at: WritePosition,
         data: Bytes,
-        kill_privileges: bool,
+        options: WriteOptions,
     ) -> Result<WriteDone, FsError> {
         tracing::trace!(target: "walk", file = file!(), "write_locked");
         let len = ByteCount(data.len() as u64);
-        let (lock_range, _held) = lock_for_write(inode, at, len).await;
+        let kill_privileges = options.kill_privileges;
+        let (lock_range, _held, _closed) = match options.from_page_cache {
+            true => {
+                let (range, held) = lock_for_write(inode, at, len).await;
+                (range, held, None)
+            }
+            false => self.lock_without_pages(inode, at, len).await,
+        };
         let (expected_offset, end) = {
             let state = inode.state();
             (state.offset_of(at), state.end_for_write()?)
@@ -153,6 +162,28 @@ impl FileIo {
                 size: inode.state().end_of_file().0,
             }),
         }
+    }
+}
+
+impl FileIo {
+    /// Locks the range that the write needs, while the kernel has no pages of the file. A program that stores into a page which it has read
+    /// before the write would undo the write.
+    async fn lock_without_pages<'a>(
+        &self,
+        inode: &'a ActiveInode,
+        at: WritePosition,
+        len: ByteCount,
+    ) -> (WriteLockRange, RangeLockGuard<'a>, Option<ClosedPages>) {
+        let pages = self.mds.kernel_pages();
+        let (range, held) = lock_for_write(inode, at, len).await;
+        // A READ that begins now waits for the range.
+        if !pages.may_have_pages(inode.ino) {
+            return (range, held, None);
+        }
+        drop(held);
+        let closed = pages.close(inode.ino, Duration::ZERO).await;
+        let (range, held) = lock_for_write(inode, at, len).await;
+        (range, held, closed)
     }
 }
 

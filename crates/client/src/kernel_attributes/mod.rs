@@ -16,6 +16,8 @@ use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::InodeId;
 use ledger::{AttributeLedger, GivenAttributes};
 use parking_lot::Mutex;
+use std::ops::Range;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -30,6 +32,14 @@ const BATCH: usize = 64;
 pub trait KernelInodes: Send + Sync {
     /// Invalidates the attributes of an inode. Waits for nothing.
     fn invalidate_attributes(&self, ino: InodeId) -> Invalidated;
+
+    /// Drops the pages of a file in this range of bytes, and its attributes. Writes dirty pages before that, and waits for READs that fill
+    /// some. It goes on when the future is dropped.
+    fn drop_pages(
+        &self,
+        ino: InodeId,
+        range: Range<u64>,
+    ) -> Pin<Box<dyn Future<Output = Invalidated> + Send>>;
 }
 
 /// What became of an invalidation.
@@ -45,7 +55,7 @@ pub enum Invalidated {
 
 pub struct KernelAttributes {
     /// None before the file system is mounted, and for clients without a kernel.
-    kernel: OnceLock<Box<dyn KernelInodes>>,
+    kernel: OnceLock<Arc<dyn KernelInodes>>,
     ledger: Mutex<AttributeLedger>,
     lookup_counts: Arc<Mutex<LookupCounts>>,
     clock: Clock,
@@ -62,7 +72,7 @@ impl KernelAttributes {
     }
 
     /// From here on replies may have lifetimes.
-    pub fn set_kernel(&self, kernel: Box<dyn KernelInodes>) {
+    pub fn set_kernel(&self, kernel: Arc<dyn KernelInodes>) {
         // A client is mounted once.
         let _ = self.kernel.set(kernel);
     }
@@ -179,6 +189,14 @@ mod tests {
             self.asked.fetch_add(1, Ordering::SeqCst);
             self.answers.lock().pop().unwrap_or(Invalidated::Done)
         }
+
+        fn drop_pages(
+            &self,
+            _: InodeId,
+            _: Range<u64>,
+        ) -> Pin<Box<dyn Future<Output = Invalidated> + Send>> {
+            unreachable!("attributes alone are invalidated")
+        }
     }
 
     /// Gives attributes for 20 s, with or without a counted lookup, and invalidates them; how often the kernel was told, and how
@@ -198,7 +216,7 @@ mod tests {
             !attributes.give(INO, until, now),
             "before a kernel is known"
         );
-        attributes.set_kernel(Box::new(kernel.clone()));
+        attributes.set_kernel(Arc::new(kernel.clone()));
         assert!(attributes.give(INO, until, now));
         attributes.invalidate(&[INO, InodeId(8)]).await;
         let took = clock.boot().since(now);

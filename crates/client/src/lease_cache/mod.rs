@@ -27,7 +27,7 @@ pub use table::AffectedInodes;
 use crate::metrics::Counters;
 use gupfs_proto::lease::LeaseRevocation;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
-use gupfs_proto::{Attr, Caller, FsError, Slot};
+use gupfs_proto::{Attr, Caller, FsError, InodeId, Slot};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -187,6 +187,15 @@ impl LeaseCache {
         };
         let state = state.lock();
         matches!(state.acceptance, Acceptance::Accepted { .. }) && state.values.has_attributes(attr)
+    }
+
+    /// Whether a lease covers the file's data now, and no change of this client to it is under way.
+    pub fn has_data(&self, ino: InodeId) -> bool {
+        let Some(state) = &self.state else {
+            return false;
+        };
+        let state = state.lock();
+        matches!(state.acceptance, Acceptance::Accepted { .. }) && state.values.has_data(ino)
     }
 
     /// The server revokes leases. When this returns, nothing is answered by them any more. Returns the inodes whose attributes may

@@ -103,6 +103,11 @@ impl LeasedValues {
             && !self.order.is_blocked(&CacheKey::Times(attr.ino))
     }
 
+    /// Whether a lease covers the file's data, and no change of this client to it is under way.
+    pub fn has_data(&self, ino: InodeId) -> bool {
+        self.data.peek(&ino).is_some() && !self.order.is_blocked(&CacheKey::Data(ino))
+    }
+
     /// The inodes whose attributes the change may change, as it has begun.
     pub fn inodes_of_change(&self, change: ChangeId) -> AffectedInodes {
         let Some(affected) = self.changes.get(&change) else {

@@ -2,11 +2,13 @@
 
 use super::MdsSession;
 use crate::kernel_attributes::KernelInodes;
+use crate::limits::{PAGES_RESTART_MAX, SESSION_RETRY_PAUSE};
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::lease::{LeaseReply, LeaseRevocation};
+use gupfs_proto::lease::{LeaseKey, LeaseReply, LeaseRevocation};
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody};
 use gupfs_proto::operations::AccessRule;
 use gupfs_proto::{Attr, Caller, FsError, InodeId, wire};
+use std::sync::Arc;
 use std::time::Duration;
 
 impl MdsSession {
@@ -83,11 +85,57 @@ impl MdsSession {
     pub async fn revoke_leases(&self, revocation: &LeaseRevocation) {
         let inodes = self.lease_cache.revoke(revocation);
         self.kernel_attributes.invalidate_affected(inodes).await;
+        let data = revocation.keys.iter().filter_map(|key| match key {
+            LeaseKey::Data(ino) => Some(*ino),
+            _ => None,
+        });
+        let files: Vec<InodeId> = data.collect();
+        self.kernel_pages.drop_pages(&files).await;
     }
 
-    /// The kernel above this client, which from now on gets attributes with lifetimes.
-    pub fn set_kernel(&self, kernel: Box<dyn KernelInodes>) {
-        self.kernel_attributes.set_kernel(kernel);
+    /// Whether the server may grant leases to this session.
+    pub fn takes_leases(&self) -> bool {
+        self.lease_cache.status().accepted
+    }
+
+    /// Whether no other client changes the file's bytes before this one has given up its lease on them.
+    pub fn has_data_lease(&self, ino: InodeId) -> bool {
+        self.current.is_valid() && self.lease_cache.has_data(ino)
+    }
+
+    /// The kernel above this client, which from now on gets attributes with lifetimes, and drops pages before their lease ends.
+    pub fn set_kernel(&self, kernel: Arc<dyn KernelInodes>) {
+        self.kernel_attributes.set_kernel(kernel.clone());
+        if self.is_shared() {
+            self.kernel_pages.set_kernel(kernel);
+            self.watch_term();
+        }
+    }
+
+    /// Has the kernel drop its pages whenever the session's term is over: the server may have given the leases to others.
+    fn watch_term(&self) {
+        let (clock, this) = (self.platform.clock.clone(), self.this.clone());
+        self.platform
+            .tasks
+            .spawn("watch the session's term", async move {
+                let mut was_valid = true;
+                while let Some(session) = this.upgrade() {
+                    if session.current.is_closing() {
+                        return;
+                    }
+                    let (now, is_valid) = (clock.boot(), session.current.is_valid());
+                    if was_valid && !is_valid {
+                        session.kernel_pages.drop_all(PAGES_RESTART_MAX).await;
+                    }
+                    was_valid = is_valid;
+                    let until = session.current.term_end(now);
+                    drop(session);
+                    match until {
+                        Some(until) => clock.sleep_until(until).await,
+                        None => clock.sleep(SESSION_RETRY_PAUSE).await,
+                    }
+                }
+            });
     }
 
     /// How long the kernel may use these attributes, which a reply to it contains: what is left of the session's term if a lease covers

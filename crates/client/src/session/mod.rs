@@ -19,6 +19,7 @@ mod validity;
 pub use state::ClientSessionState;
 
 use crate::kernel_attributes::KernelAttributes;
+use crate::kernel_pages::KernelPages;
 use crate::lease_cache::{LeaseCache, LeaseCacheStatus};
 use crate::metrics::Counters;
 use crate::options::SessionOptions;
@@ -45,6 +46,7 @@ pub struct MdsSession {
     capabilities: CapabilityCache,
     lease_cache: LeaseCache,
     kernel_attributes: KernelAttributes,
+    kernel_pages: Arc<KernelPages>,
     slots: SlotTable,
     pending_calls: Arc<PendingCalls>,
     state: ClientSessionState,
@@ -74,12 +76,14 @@ impl MdsSession {
         let clock = platform.clock.clone();
         let lookup_counts = state.lookup_counts.clone();
         let kernel_attributes = KernelAttributes::new(lookup_counts, clock.clone());
+        let kernel_pages = KernelPages::new(clock.clone(), platform.tasks.clone());
         let session = Arc::new_cyclic(|this| MdsSession {
             route,
             platform,
             current: SessionValidity::new(opened.session, sent, clock, options.shared),
             lease_cache: LeaseCache::new(options.shared, counters),
             kernel_attributes,
+            kernel_pages,
             options,
             replay_log,
             reconnecting: tokio::sync::Mutex::default(),
@@ -119,6 +123,11 @@ impl MdsSession {
             return Err(FsError::Stale);
         }
         Ok(())
+    }
+
+    /// Whether the server holds what it has promised to this session for certain.
+    pub fn is_valid(&self) -> bool {
+        self.current.is_valid()
     }
 
     /// Returns at once while the session is valid for certain, and otherwise when it was renewed: the server may have given the
@@ -166,6 +175,11 @@ impl MdsSession {
     /// Inodes whose attributes the kernel may have by leases.
     pub fn kernel_attributes_given(&self) -> usize {
         self.kernel_attributes.given()
+    }
+
+    /// Which files' pages the kernel may have.
+    pub fn kernel_pages(&self) -> &Arc<KernelPages> {
+        &self.kernel_pages
     }
 
     /// Ends the session at the server. It is not renewed any more.

@@ -141,6 +141,12 @@ fn client_leases(text: &mut MetricsText, client: &ClientStatus) {
         &[],
         client.kernel_attributes as u64,
     );
+    text.gauge(
+        "gupfs_client_kernel_pages",
+        "Files of which the kernel may have pages by leases.",
+        &[],
+        client.kernel_pages as u64,
+    );
 }
 
 fn metadata(text: &mut MetricsText, status: &MdsStatus) {

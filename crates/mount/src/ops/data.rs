@@ -14,10 +14,11 @@ pub async fn read(fs: &GupfsFileSystem, _: Call, op: op::Read) -> OpResult<Reply
     let options = ReadOptions {
         leaves_atime: op.open_flags & libc::O_NOATIME as u32 != 0,
     };
-    let segments = fs
-        .client
-        .read(&file, op.offset, u64::from(op.size), options)
-        .await?;
+    let (client, offset, length) = (&fs.client, op.offset, u64::from(op.size));
+    let segments = match op.is_direct() {
+        true => client.read(&file, offset, length, options).await?,
+        false => client.read_pages(&file, offset, length, options).await?,
+    };
     let data = ReplyData::from(segments);
     fs.metrics
         .read_bytes
@@ -44,6 +45,7 @@ pub async fn write(fs: &GupfsFileSystem, _: Call, op: op::Write) -> OpResult<u32
     let options = WriteOptions {
         kill_privileges: op.flags.contains(WriteFlags::KILL_SUIDGID),
         durability,
+        from_page_cache: op.flags.contains(WriteFlags::CACHE),
     };
     let file = fs.client.file(op.fh.0)?;
     let done = fs

@@ -7,7 +7,8 @@ use crate::event_log::EventLog;
 use crate::kernel::Kernel;
 use gupfs_fuse::synthetic::CallerIds;
 use gupfs_fuse::{InitFlags, MountConfig, NodeId, NotifyError};
-use gupfs_mount::{FuseMountOptions, GupfsFileSystem, KernelCaches};
+use gupfs_mount::{FuseMountOptions, GupfsFileSystem, KernelCaches, NotifyFuture};
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 /// A kernel that has mounted gupfs.
@@ -20,6 +21,14 @@ impl KernelCaches for CachesOf {
     fn inval_attributes(&self, node: NodeId) -> Result<(), NotifyError> {
         let kernel = self.0.upgrade().ok_or(NotifyError::Gone)?;
         kernel.inval_attributes(node)
+    }
+
+    fn inval_pages(&self, node: NodeId, range: Range<u64>) -> NotifyFuture {
+        let kernel = self.0.clone();
+        Box::pin(async move {
+            let kernel = kernel.upgrade().ok_or(NotifyError::Gone)?;
+            kernel.inval_pages(node, range).await
+        })
     }
 }
 
@@ -49,6 +58,8 @@ pub fn with_two_kernels(seed: u64, test: impl AsyncFnOnce([Arc<GupfsKernel>; 2])
         let (_, client) = cluster.client_hosts[0].wait_for_client().await;
         cluster.set_small_layout(&client).await;
         let hosts = &cluster.client_hosts;
-        test([mount(&hosts[0]).await, mount(&hosts[1]).await]).await;
+        let kernels = [mount(&hosts[0]).await, mount(&hosts[1]).await];
+        // Boxed: the test's future contains all that its programs do at once.
+        Box::pin(test(kernels)).await;
     });
 }

@@ -4,6 +4,7 @@ use super::dentry::DentryKey;
 use super::inode_ref::InodeRef;
 use super::{Kernel, Quirk};
 use gupfs_fuse::{FileSystem, NodeId, NotifyError, op};
+use std::ops::Range;
 
 type Notified = Result<(), NotifyError>;
 
@@ -40,15 +41,26 @@ impl<F: FileSystem> Kernel<F> {
     /// INVAL_INODE: as `inval_attributes`, and drops the pages from `offset` on unless it is negative. Waits for reads that fill
     /// pages.
     pub async fn inval_inode(&self, node: NodeId, offset: i64) -> Notified {
+        if let Ok(from) = u64::try_from(offset) {
+            return self.inval_pages(node, from..u64::MAX).await;
+        }
+        self.inval_attributes(node)?;
+        let inode = self.inode(node);
+        if self.has_quirk(Quirk::AttributeInvalidationWaitsForPages) {
+            self.drop_pages(node, 0, u64::MAX).await;
+        }
+        drop(inode);
+        self.send_forgets().await;
+        Ok(())
+    }
+
+    /// INVAL_INODE of a range of bytes: as `inval_attributes`, and drops the pages. Waits for reads that fill them.
+    pub async fn inval_pages(&self, node: NodeId, range: Range<u64>) -> Notified {
         self.inval_attributes(node)?;
         // The inode stays in memory until its pages are dropped.
         let inode = self.inode(node);
-        if offset >= 0 {
-            if !self.has_quirk(Quirk::PagesSurviveInvalidation) {
-                self.drop_pages(node, offset as u64, u64::MAX).await;
-            }
-        } else if self.has_quirk(Quirk::AttributeInvalidationWaitsForPages) {
-            self.drop_pages(node, 0, u64::MAX).await;
+        if !self.has_quirk(Quirk::PagesSurviveInvalidation) {
+            self.drop_pages(node, range.start, range.end).await;
         }
         drop(inode);
         self.send_forgets().await;

@@ -5,6 +5,7 @@ use gupfs_sim::kernel::{Model, Quirk};
 use quirks::QUIRKS;
 
 mod above_gupfs;
+mod mapped_files;
 mod quirks;
 mod random;
 mod tree;

@@ -1,6 +1,7 @@
 //! Glimpse and revoke: another client requests the attributes of a file with a write lease here, or its lease.
 
 use super::FileLeases;
+use crate::limits::PAGES_KEPT_MIN;
 use gupfs_proto::{FsError, InodeId};
 
 impl FileLeases {
@@ -25,7 +26,7 @@ impl FileLeases {
             return Ok(());
         };
         // Waits for operations in progress: also for a `BeginWrite` that is not answered yet, and for its write.
-        let _all = inode.range_locks.whole().await;
+        let _all = self.lock_without_pages(&inode, PAGES_KEPT_MIN).await;
         let _reporting = inode.reporting.lock().await;
         self.release_write_lease(&inode).await
     }

@@ -5,6 +5,7 @@ use crate::reply;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::meta::MetaOp;
 use gupfs_proto::{Attr, Caller, FsError, InodeId};
+use std::time::Duration;
 
 impl FileLeases {
     /// FS_IOC_SETFLAGS. Earlier writes of this client stay in the file; a later write acquires the lease again.
@@ -19,7 +20,7 @@ impl FileLeases {
             return reply::entry("set_flags", self.mds.call(caller, op).await?);
         };
         // The server revokes leases of all sessions except the one that sent the request.
-        let _all = inode.range_locks.whole().await;
+        let _all = self.lock_without_pages(&inode, Duration::ZERO).await;
         let _reporting = inode.reporting.lock().await;
         self.release_write_lease(&inode).await?;
         let attr = reply::entry("set_flags", self.mds.call(caller, op).await?)?;

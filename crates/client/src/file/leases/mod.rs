@@ -10,6 +10,7 @@ mod flags;
 mod inline;
 mod leftovers;
 mod load;
+mod pages;
 mod release;
 mod report;
 mod truncate;
@@ -21,15 +22,18 @@ use super::objects::ObjectIo;
 use crate::inodes::InodeTable;
 use crate::metrics::Counters;
 use crate::session::MdsSession;
-use gupfs_platform::Clock;
-use std::sync::Arc;
+use gupfs_platform::{Clock, Platform, Tasks};
+use std::sync::{Arc, Weak};
 
 pub struct FileLeases {
     mds: Arc<MdsSession>,
     inodes: Arc<InodeTable>,
     objects: Arc<ObjectIo>,
     clock: Clock,
+    tasks: Tasks,
     counters: Arc<Counters>,
+    /// For tasks that go on by themselves.
+    this: Weak<FileLeases>,
 }
 
 impl FileLeases {
@@ -37,15 +41,17 @@ impl FileLeases {
         mds: Arc<MdsSession>,
         inodes: Arc<InodeTable>,
         objects: Arc<ObjectIo>,
-        clock: Clock,
+        platform: &Platform,
         counters: Arc<Counters>,
     ) -> Arc<FileLeases> {
-        Arc::new(FileLeases {
+        Arc::new_cyclic(|this| FileLeases {
             mds,
             inodes,
             objects,
-            clock,
+            clock: platform.clock.clone(),
+            tasks: platform.tasks.clone(),
             counters,
+            this: this.clone(),
         })
     }
 }

@@ -3,6 +3,7 @@
 use super::FileLeases;
 use crate::inodes::ActiveInode;
 use gupfs_proto::FsError;
+use std::time::Duration;
 
 impl FileLeases {
     /// At the last writer's close. `even_if_open`: also with open writers, because the session ends.
@@ -14,7 +15,7 @@ impl FileLeases {
         if !inode.state().has_write_lease() {
             return Ok(());
         }
-        let _all = inode.range_locks.whole().await;
+        let _all = self.lock_without_pages(inode, Duration::ZERO).await;
         let _reporting = inode.reporting.lock().await;
         // A program may have opened it for writing during the wait.
         if inode.state().opens.writers() > 0 && !even_if_open {

@@ -45,7 +45,7 @@ impl Opens {
             self.update_if_current(&inode, attr_version, opened).await?;
         }
         self.lookups.add(ino);
-        self.finish_open(inode, mode.access, flags, created)
+        self.finish_open(inode, mode.access, flags, created).await
     }
 
     /// open(2) with O_TMPFILE: a file without a name. Adds one lookup.
@@ -73,7 +73,7 @@ impl Opens {
             state.update_from_server(opened);
         }
         self.lookups.add_orphan(attr.ino);
-        self.finish_open(inode, access, flags, true)
+        self.finish_open(inode, access, flags, true).await
     }
 
     /// This client truncates an existing file itself after it has reported its state: the server sends no callback to the session

@@ -82,7 +82,7 @@ impl Opens {
         self.mds.is_shared().then(|| self.pending_opens.begin(ino))
     }
 
-    fn finish_open(
+    async fn finish_open(
         &self,
         inode: InodePin,
         access: AccessMode,
@@ -95,11 +95,17 @@ impl Opens {
         };
         // None if the state was invalidated meanwhile with the session.
         let attr = attr.ok_or(FsError::Stale)?;
-        self.lookups.add_open(inode.ino);
-        Ok(OpenedFile {
+        let ino = inode.ino;
+        self.lookups.add_open(ino);
+        let opened = OpenedFile {
             file: self.open_files.add(inode, access, flags, self.mds.id()),
             attr,
             created,
-        })
+        };
+        // Pages without the write lease take no stores. The file counts as open for writing from here on.
+        if access.contains(AccessMode::WRITE) {
+            self.mds.kernel_pages().drop_pages(&[ino]).await;
+        }
+        Ok(opened)
     }
 }

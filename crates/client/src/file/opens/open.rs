@@ -28,7 +28,7 @@ impl Opens {
                 }
                 other => {
                     let _pending_open = other?;
-                    return self.finish_open(inode, mode.access, flags, false);
+                    return self.finish_open(inode, mode.access, flags, false).await;
                 }
             }
         }

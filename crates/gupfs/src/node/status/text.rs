@@ -127,9 +127,10 @@ fn client_leases_text(out: &mut String, client: &gupfs_client::ClientStatus) {
     let counts = &client.counts;
     let _ = writeln!(
         out,
-        "          {} leased values · {} inodes with attributes in the kernel · answered {} operations without a request, {} with one · {} revocations",
+        "          {} leased values · {} inodes with attributes, {} files with pages in the kernel · answered {} operations without a request, {} with one · {} revocations",
         show_count(client.leased_values as u64),
         show_count(client.kernel_attributes as u64),
+        show_count(client.kernel_pages as u64),
         show_count(counts.lease_hits),
         show_count(counts.lease_misses),
         show_count(counts.lease_revocations)
