@@ -18,6 +18,7 @@ mod keys;
 mod load;
 mod locks;
 mod many_sessions;
+mod mapped_files;
 mod metadata_leases;
 mod mount_end;
 mod networks;
