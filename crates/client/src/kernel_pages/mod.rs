@@ -5,7 +5,7 @@
 //! Enter  at `KernelPages::start_read` before a READ for the page cache is answered, at `KernelPages::close` before its lease ends.
 //!
 //! The kernel locks a page while a READ fills it, and dropping pages waits for that lock. So a READ must not wait for anything that
-//! waits for the pages to be dropped. While a file is closed, new READs wait, and those that are being answered wait for nothing. While the
+//! waits for the pages to be dropped. While a file is closed, new READs wait, and those that are being answered wait for no lease. While the
 //! kernel drops all pages, each READ is answered at once. Then READs wait again, and the kernel drops only what was answered meanwhile; if
 //! it does not get on, a READ that waits has locked one of these pages, and they are answered again.
 

@@ -3,8 +3,7 @@
 use crate::running::{can_mount, command};
 use crate::test_cluster::TestCluster;
 
-/// Without mappings: a mapped page may be stale (SEMANTICS, "What is not promised").
-const OPS: &str = "names,data,append,attributes,locks";
+const OPS: &str = "names,data,append,attributes,locks,mmap,splice,held";
 
 #[test]
 fn random_operations_on_two_mounts_fit_one_order() {
