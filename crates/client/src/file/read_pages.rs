@@ -57,7 +57,8 @@ impl FileIo {
             if reading.is_closing() {
                 return self.answer(file, request, reading).await;
             }
-            if waits.are_over() || !self.mds.takes_leases() {
+            let has_writers = inode.state().opens.writers() > 0;
+            if waits.are_over() || (!has_writers && !self.mds.takes_leases()) {
                 return self.answer_without_lease(file, request, reading).await;
             }
             drop(reading);
@@ -128,9 +129,14 @@ impl FileIo {
         let read = tokio::select! {
             biased;
             read = self.read(file, offset, len, options) => read,
-            () = self.lock_is_overdue(&reading) => self.read_without_waiting(file, request).await,
+            () = self.lock_is_overdue(&reading) => {
+                self.read_without_waiting(file, request, &reading).await
+            }
         };
-        reading.finish();
+        // After an error the kernel has no page.
+        if read.is_ok() {
+            reading.finish();
+        }
         read
     }
 
@@ -145,13 +151,14 @@ impl FileIo {
         &self,
         file: &OpenFile,
         request: PageRequest,
+        reading: &PageRead,
     ) -> Result<Vec<Bytes>, FsError> {
         self.mds.check_opened_in(file.session())?;
         let end = request.offset.saturating_add(request.len);
         tokio::select! {
             biased;
             read = self.objects.read(&file.inode, request.offset, end) => Ok(read?.segments),
-            () = self.clock.sleep(CLOSING_READ_MAX) => {
+            () = self.clock.sleep_until(reading.closing_since() + CLOSING_READ_MAX) => {
                 let what = "an object server, while another client waits for the file".to_string();
                 Err(FsError::TimedOut(what))
             }

@@ -9,13 +9,14 @@ pub type PageRange = Range<u64>;
 /// All pages of a file.
 pub const ALL_PAGES: PageRange = 0..u64::MAX;
 
-#[derive(Default)]
 pub struct FilePages {
     /// When the first READ for the page cache was answered since the pages were dropped.
     given: Option<BootTime>,
     /// READs that are being answered. They wait for nothing that waits for the pages to be dropped.
     reads: u32,
     gate: Option<Gate>,
+    /// When the file was last closed.
+    closed_at: BootTime,
     /// What was answered while the gate is there, since the last pass began.
     answered: Vec<PageRange>,
 }
@@ -40,6 +41,18 @@ pub enum NextPass {
     Closed,
 }
 
+impl Default for FilePages {
+    fn default() -> FilePages {
+        FilePages {
+            given: None,
+            reads: 0,
+            gate: None,
+            closed_at: BootTime(0),
+            answered: Vec::new(),
+        }
+    }
+}
+
 impl FilePages {
     /// Whether nothing is known of the file that must be kept.
     pub fn is_idle(&self) -> bool {
@@ -53,6 +66,11 @@ impl FilePages {
 
     pub fn gate(&self) -> Option<Gate> {
         self.gate
+    }
+
+    /// When the file was last closed.
+    pub fn closed_at(&self) -> BootTime {
+        self.closed_at
     }
 
     /// A READ is to be answered. False: it must wait.
@@ -89,8 +107,9 @@ impl FilePages {
     }
 
     /// The pages are to be dropped, and no more to be given: new READs wait. False if the kernel has none.
-    pub fn start_closing(&mut self) -> bool {
+    pub fn start_closing(&mut self, now: BootTime) -> bool {
         debug_assert_eq!(self.gate, None, "one closes a file at a time");
+        self.closed_at = now;
         self.gate = Some(Gate::Holding);
         self.answered.clear();
         self.may_have_pages()
@@ -146,7 +165,7 @@ mod tests {
     #[test]
     fn a_file_of_which_nothing_was_read_is_closed_without_a_pass() {
         let mut file = FilePages::default();
-        assert!(!file.start_closing() && !file.start_read());
+        assert!(!file.start_closing(NOW) && !file.start_read());
         file.open_gate();
         assert!(file.is_idle() && file.start_read());
         file.withdraw_read();
@@ -158,7 +177,7 @@ mod tests {
         let mut file = FilePages::default();
         assert!(file.start_read());
         file.finish_read(0..4096, NOW);
-        assert!(file.start_closing() && !file.start_read());
+        assert!(file.start_closing(NOW) && !file.start_read());
         file.answer_held();
         for range in [8192..12288, 4096..8192, 20480..24576] {
             assert!(file.start_read(), "the kernel may wait for it");
@@ -185,7 +204,7 @@ mod tests {
     fn a_read_that_is_being_answered_counts_as_pages() {
         let mut file = FilePages::default();
         file.start_read();
-        assert!(file.start_closing() && file.has_reads());
+        assert!(file.start_closing(NOW) && file.has_reads());
         assert_eq!(file.end_pass(), NextPass::WaitForReads);
         file.withdraw_read();
         assert_eq!(file.end_pass(), NextPass::Closed);
@@ -194,7 +213,7 @@ mod tests {
     #[test]
     fn a_read_with_a_new_lease_is_answered_although_the_lease_is_about_to_end() {
         let mut file = FilePages::default();
-        assert!(!file.start_closing() && !file.start_read());
+        assert!(!file.start_closing(NOW) && !file.start_read());
         file.start_granted_read();
         assert!(file.may_have_pages());
         assert_eq!(file.end_pass(), NextPass::WaitForReads);

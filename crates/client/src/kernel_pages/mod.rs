@@ -16,7 +16,7 @@ pub use ledger::PageRange;
 use crate::kernel_attributes::{Invalidated, KernelInodes};
 use crate::limits::{KERNEL_PAGES_MAX, PAGES_DROP_MAX, PAGES_HELD_MAX};
 use gupfs_platform::hash::Map;
-use gupfs_platform::{Clock, Tasks};
+use gupfs_platform::{BootTime, Clock, Tasks};
 use gupfs_proto::InodeId;
 use ledger::{ALL_PAGES, FilePages, Gate, NextPass};
 use parking_lot::Mutex;
@@ -134,7 +134,8 @@ impl KernelPages {
             kept,
             _alone: alone,
         };
-        if closed.file.pages.lock().start_closing() {
+        let now = self.clock.boot();
+        if closed.file.pages.lock().start_closing(now) {
             tracing::trace!(target: "walk", file = file!(), "close");
             closed.notify();
             self.wait_for_reads(&closed).await;
@@ -232,29 +233,49 @@ impl KernelPages {
         if self.is_tracked() {
             let with_pages = inodes.iter().filter(|ino| self.may_have_pages(**ino));
             let with_pages: Vec<InodeId> = with_pages.copied().collect();
-            for some in with_pages.chunks(CLOSED_AT_ONCE) {
-                let closing = some.iter().map(|ino| self.close(*ino, Duration::ZERO));
-                crate::join::all(closing.collect()).await;
-            }
+            let at_once = with_pages.len().min(CLOSED_AT_ONCE);
+            let left = Mutex::new(with_pages.into_iter());
+            let close_some = || async {
+                loop {
+                    let next = left.lock().next();
+                    let Some(ino) = next else { return };
+                    drop(self.close(ino, Duration::ZERO).await);
+                }
+            };
+            let closing = (0..at_once).map(|_| close_some());
+            crate::join::all(closing.collect()).await;
         }
     }
 
-    /// The same for all files, at most for this time: a READ that waits for the metadata server may delay it.
-    pub async fn drop_all(self: &Arc<Self>, at_most: Duration) {
+    /// The same for all files, at most for this time: a READ that waits for the metadata server may delay it. `is_writable`: the kernel may have to
+    /// write pages of the file first, which may take long if the session's term is over. The others do not wait for these.
+    pub async fn drop_all(
+        self: &Arc<Self>,
+        at_most: Duration,
+        is_writable: impl Fn(InodeId) -> bool,
+    ) {
         let mut all: Vec<InodeId> = self.files.lock().keys().copied().collect();
         if all.is_empty() {
             return;
         }
         all.sort_unstable();
-        let this = self.clone();
-        let dropped = self
-            .tasks
-            .spawn("drop all pages in the kernel", async move {
-                this.drop_pages(&all).await;
-            });
+        let (writable, others): (Vec<InodeId>, Vec<InodeId>) =
+            all.into_iter().partition(|ino| is_writable(*ino));
+        let dropped = [others, writable].map(|files| {
+            let this = self.clone();
+            (self.tasks).spawn("drop all pages in the kernel", async move {
+                this.drop_pages(&files).await;
+            })
+        });
+        let dropped = async {
+            for task in dropped {
+                // It ends early only with the process.
+                let _ = task.await;
+            }
+        };
         tokio::select! {
             biased;
-            _ = dropped => {}
+            () = dropped => {}
             () = self.clock.sleep(at_most) => {
                 tracing::warn!("the kernel has not dropped all pages yet: a mapping may show old bytes for a moment");
             }
@@ -321,6 +342,11 @@ impl PageRead {
     /// Whether the file is being closed: then the READ must be answered at once.
     pub fn is_closing(&self) -> bool {
         self.file.pages.lock().gate().is_some()
+    }
+
+    /// Since when it is being closed.
+    pub fn closing_since(&self) -> BootTime {
+        self.file.pages.lock().closed_at()
     }
 
     /// Returns when the file is being closed.

@@ -112,6 +112,14 @@ impl MdsSession {
         }
     }
 
+    /// Nothing that the kernel has is covered by a lease from now on.
+    pub(super) async fn drop_all_pages(&self) {
+        let is_writable = |ino| self.state.has_write_lease(ino);
+        (self.kernel_pages)
+            .drop_all(PAGES_RESTART_MAX, is_writable)
+            .await;
+    }
+
     /// Has the kernel drop its pages whenever the session's term is over: the server may have given the leases to others.
     fn watch_term(&self) {
         let (clock, this) = (self.platform.clock.clone(), self.this.clone());
@@ -125,7 +133,7 @@ impl MdsSession {
                     }
                     let (now, is_valid) = (clock.boot(), session.current.is_valid());
                     if was_valid && !is_valid {
-                        session.kernel_pages.drop_all(PAGES_RESTART_MAX).await;
+                        session.drop_all_pages().await;
                     }
                     was_valid = is_valid;
                     let until = session.current.term_end(now);

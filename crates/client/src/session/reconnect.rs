@@ -5,7 +5,6 @@
 //! meanwhile wait, and are sent again afterwards.
 
 use super::MdsSession;
-use crate::limits::PAGES_RESTART_MAX;
 use gupfs_proto::capability::OpenCapability;
 use gupfs_proto::limits::{BODY_MAX, REPLAY_LOCKS_MAX, REPLAY_RECORDS_MAX};
 use gupfs_proto::lock::AdvisoryLock;
@@ -28,7 +27,7 @@ impl MdsSession {
             // Another client may change everything once this one is back.
             self.lease_cache.restart();
             self.kernel_attributes.invalidate_all().await;
-            self.kernel_pages.drop_all(PAGES_RESTART_MAX).await;
+            self.drop_all_pages().await;
             let ((former_instance, records), locks) =
                 (self.replay_log.freeze(), self.state.locks.freeze());
             let sent = self.platform.clock.boot();

@@ -4,7 +4,7 @@
 //! new session; names that the kernel has cached stay, because the kernel looks names up again.
 
 use super::MdsSession;
-use crate::limits::{PAGES_RESTART_MAX, SESSION_RETRY_PAUSE};
+use crate::limits::SESSION_RETRY_PAUSE;
 use crate::reply;
 use gupfs_proto::capability::SessionCapability;
 use gupfs_proto::limits::{RENEW_INTERVAL, SESSION_NAME_MAX};
@@ -80,7 +80,7 @@ impl MdsSession {
 
     async fn open_next_session(&self) {
         self.kernel_attributes.invalidate_all().await;
-        self.kernel_pages.drop_all(PAGES_RESTART_MAX).await;
+        self.drop_all_pages().await;
         self.state.invalidate().await;
         while !self.current.is_closing() {
             let sent = self.platform.clock.boot();

@@ -4,7 +4,7 @@
 //! late first write would overwrite it after the second had its successful reply. So while a node has a late change, no request
 //! that changes or reads that node begins; it waits, and may get its own deadline error without having been executed. This also
 //! bounds the number of late handlers: a program that retries waits as well. Requests that change nothing are bounded by
-//! number.
+//! number. Requests of the page cache never wait: a late change may itself wait until the kernel has written or dropped pages.
 //!
 //! A close(2) that must wait gets its reply at once. It releases locks when it is executed, so until then no request on its
 //! node takes a lock: the lock could belong to the same program, and the late close would release it.
@@ -46,6 +46,9 @@ struct LateOnNode {
 
 impl LateState {
     fn must_wait(&self, order: &RequestOrder) -> bool {
+        if order.never_waits() {
+            return false;
+        }
         if self.weight >= LATE_HANDLERS_MAX && !order.must_run() {
             return true;
         }

@@ -25,11 +25,15 @@ enum OrderClass {
     Observes,
     /// Returns names or data: a change that was requested before must not take effect after it.
     Reads,
+    /// Returns data for the page cache. The kernel locks the pages until it has the reply, and a late change may have these pages dropped
+    /// first. The file system orders it among changes of the file.
+    FillsPages,
     /// Changes the node: later requests on the node wait for it, also when its handler is late.
     Changes,
     /// A change that may wait for a lock as long as the program waits.
     WaitsForLock,
-    /// A change from the page cache: it must be done even if the program that stored the bytes has ended.
+    /// A change from the page cache: it must be done even if the program that stored the bytes has ended. A late change may have the pages
+    /// written first.
     WritesBack,
     /// Releases something: it must be done whether or not a program waits for it, and may be done late.
     Releases,
@@ -87,6 +91,11 @@ impl RequestOrder {
         self.class != OrderClass::Observes
     }
 
+    /// Whether it begins at once: what is late may wait for it.
+    pub fn never_waits(&self) -> bool {
+        matches!(self.class, OrderClass::FillsPages | OrderClass::WritesBack)
+    }
+
     pub fn changes(&self) -> bool {
         matches!(
             self.class,
@@ -129,10 +138,13 @@ impl RequestOrder {
 }
 
 fn classify(operation: &Operation) -> (OrderClass, Undo, Option<NodeId>) {
-    use OrderClass::{Changes, Closes, Observes, Reads, Releases, WaitsForLock, WritesBack};
+    use OrderClass::{
+        Changes, Closes, FillsPages, Observes, Reads, Releases, WaitsForLock, WritesBack,
+    };
     let plain = |class| (class, Undo::Nothing, None);
     match operation {
         Operation::Lookup(_) => (Reads, Undo::Entry, None),
+        Operation::Read(read) if !read.is_direct() => plain(FillsPages),
         Operation::Readlink
         | Operation::Read(_)
         | Operation::Readdir(_)

@@ -210,6 +210,24 @@ fn a_request_after_a_late_change_begins_after_it_or_never() {
     assert!(fixture.pending.must_wait(&change) && fixture.pending.must_wait(&end));
     assert!(!fixture.pending.must_wait(&order(8, 7, &Operation::Statfs)));
     assert!(!fixture.pending.must_wait(&order(8, 9, &fsync())));
+    // The late change may wait until the kernel has dropped a page, and the kernel for the READ that fills it.
+    let read = |lock_owner| {
+        let flags = match lock_owner {
+            Some(_) => crate::wire::ReadFlags::LOCKOWNER,
+            None => crate::wire::ReadFlags::empty(),
+        };
+        Operation::Read(op::Read {
+            fh: FileHandle(1),
+            offset: 0,
+            size: 4096,
+            flags,
+            lock_owner,
+            open_flags: 0,
+        })
+    };
+    assert!(!fixture.pending.must_wait(&order(8, 7, &read(None))));
+    let direct = read(Some(crate::LockOwner(0)));
+    assert!(fixture.pending.must_wait(&order(8, 7, &direct)));
     let (change, end) = (
         fixture.enter_with(change, false),
         fixture.enter_with(end, false),

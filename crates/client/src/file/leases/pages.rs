@@ -39,6 +39,12 @@ impl FileLeases {
         acquired.await.map_err(ended)?
     }
 
+    /// Acquires the write lease for a write to a file of which the kernel has pages.
+    pub async fn acquire_for_write_beside_pages(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        let _all = inode.range_locks.whole().await;
+        self.acquire_write_lease(inode, false).await
+    }
+
     /// Locks the whole file while the kernel has no pages of it, and gets none: then the write lease can end.
     ///
     /// `kept`: how long the kernel may keep pages that it has got.

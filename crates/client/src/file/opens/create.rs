@@ -5,6 +5,7 @@ use crate::inodes::{ActiveInode, AttrVersion, OpenFileFlags};
 use crate::reply;
 use gupfs_proto::meta::{AccessMode, CreateMode, MetaOp, OpenInfo, OpenMode};
 use gupfs_proto::{Caller, FileOffset, FsError, InodeId, Name};
+use std::time::Duration;
 
 impl Opens {
     /// open(2) with O_CREAT: creates the file, or opens it if it exists and `exclusive` is not set. Adds one lookup
@@ -102,6 +103,9 @@ impl Opens {
             || inode.state().is_loaded()
             || self.inodes.changed_since(attr_version, inode.ino);
         if known {
+            let _closed = (self.mds.kernel_pages())
+                .close(inode.ino, Duration::ZERO)
+                .await;
             let _all = inode.range_locks.whole().await;
             return (self.leases)
                 .resize(

@@ -8,6 +8,7 @@ use crate::limits::{REOPEN_REMOVED_PAUSE, REOPEN_REMOVED_TRIES};
 use crate::reply;
 use gupfs_proto::meta::{MetaOp, OpenMode};
 use gupfs_proto::{Caller, FsError, InodeId};
+use std::time::Duration;
 
 impl Opens {
     /// open(2) of an existing regular file.
@@ -49,6 +50,8 @@ impl Opens {
         let ino = inode.ino;
         let pending_open = self.begin_open(Some(ino));
         if mode.truncate {
+            // The kernel writes what programs have stored before the truncation, not after it.
+            let _closed = self.mds.kernel_pages().close(ino, Duration::ZERO).await;
             // No read or write runs during the truncation, and no older report of this client arrives after it.
             let _all = inode.range_locks.whole().await;
             let _reporting = inode.reporting.lock().await;

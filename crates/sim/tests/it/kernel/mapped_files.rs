@@ -4,7 +4,7 @@ use super::random::Numbers;
 use gupfs_fuse::{Errno, FileSystem};
 use gupfs_sim::cluster::with_two_kernels;
 use gupfs_sim::kernel::{Directory, File};
-use libc::{O_CREAT, O_RDONLY, O_RDWR};
+use libc::{O_CREAT, O_RDONLY, O_RDWR, O_TRUNC};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
@@ -32,6 +32,29 @@ fn two_hosts_store_into_one_page_and_neither_undoes_what_the_other_has_stored() 
             let roots = [kernels[0].root(), kernels[1].root()];
             let length = LENGTHS[seed as usize % 2];
             store_side_by_side(seed, length, [&roots[0], &roots[1]]).await;
+        });
+    }
+}
+
+#[test]
+fn an_open_that_truncates_leaves_nothing_of_what_was_stored_before() {
+    for seed in 0..8 {
+        with_two_kernels(seed, async |kernels| {
+            let roots = [kernels[0].root(), kernels[1].root()];
+            make(&roots[0], LENGTHS[seed as usize % 2]).await;
+            let mapped = roots[0].open(b"file", O_RDWR, 0).await.unwrap();
+            mapped.store(1_000, 7).await.unwrap();
+            // Through the kernel that has the dirty page, and through the other.
+            let truncating = &roots[seed as usize / 2 % 2];
+            let flags = [O_RDWR | O_TRUNC, O_RDWR | O_TRUNC | O_CREAT][seed as usize / 4];
+            let file = truncating.open(b"file", flags, 0o666).await.unwrap();
+            for root in &roots {
+                let size = root.stat(b"file").await.unwrap().size;
+                assert_eq!(size, 0, "seed {seed}");
+            }
+            file.close().await.unwrap();
+            mapped.close().await.unwrap();
+            assert_eq!(roots[1].stat(b"file").await.unwrap().size, 0, "seed {seed}");
         });
     }
 }
