@@ -113,9 +113,9 @@ impl Client {
         len: u64,
         options: ReadOptions,
     ) -> impl Future<Output = Result<Vec<Bytes>, FsError>> {
-        self.files
-            .io
-            .read_pages(file, FileOffset(offset), ByteCount(len), options)
+        // Boxed: most reads are direct, and need no room for it.
+        let (offset, len) = (FileOffset(offset), ByteCount(len));
+        Box::pin(self.files.io.read_pages(file, offset, len, options))
     }
 
     /// Whether a read of a file with these attributes updates its access time now, so that the kernel must send it to this

@@ -182,8 +182,8 @@ impl FileIo {
         }
         drop(held);
         // READs that the kernel waits for meanwhile need a lease, too. Where it is refused, the write gets the error itself.
-        let _ = self.leases.acquire_for_write_beside_pages(inode).await;
-        let closed = pages.close(inode.ino, Duration::ZERO).await;
+        let _ = Box::pin(self.leases.acquire_for_write_beside_pages(inode)).await;
+        let closed = Box::pin(pages.close(inode.ino, Duration::ZERO)).await;
         let (range, held) = lock_for_write(inode, at, len).await;
         (range, held, closed)
     }

@@ -53,7 +53,7 @@ impl FileLeases {
         inode: &'a ActiveInode,
         kept: Duration,
     ) -> FileWithoutPages<'a> {
-        let pages = self.mds.kernel_pages().close(inode.ino, kept).await;
+        let pages = Box::pin(self.mds.kernel_pages().close(inode.ino, kept)).await;
         loop {
             let all = inode.range_locks.whole().await;
             match &pages {

@@ -103,9 +103,8 @@ impl Opens {
             || inode.state().is_loaded()
             || self.inodes.changed_since(attr_version, inode.ino);
         if known {
-            let _closed = (self.mds.kernel_pages())
-                .close(inode.ino, Duration::ZERO)
-                .await;
+            let closed = self.mds.kernel_pages().close(inode.ino, Duration::ZERO);
+            let _closed = Box::pin(closed).await;
             let _all = inode.range_locks.whole().await;
             return (self.leases)
                 .resize(

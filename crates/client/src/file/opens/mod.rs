@@ -104,7 +104,7 @@ impl Opens {
         };
         // Pages without the write lease take no stores. The file counts as open for writing from here on.
         if access.contains(AccessMode::WRITE) {
-            self.mds.kernel_pages().drop_pages(&[ino]).await;
+            Box::pin(self.mds.kernel_pages().drop_pages(&[ino])).await;
         }
         Ok(opened)
     }

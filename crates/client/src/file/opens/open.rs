@@ -51,7 +51,7 @@ impl Opens {
         let pending_open = self.begin_open(Some(ino));
         if mode.truncate {
             // The kernel writes what programs have stored before the truncation, not after it.
-            let _closed = self.mds.kernel_pages().close(ino, Duration::ZERO).await;
+            let _closed = Box::pin(self.mds.kernel_pages().close(ino, Duration::ZERO)).await;
             // No read or write runs during the truncation, and no older report of this client arrives after it.
             let _all = inode.range_locks.whole().await;
             let _reporting = inode.reporting.lock().await;
