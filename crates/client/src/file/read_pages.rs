@@ -1,6 +1,6 @@
 //! A READ that fills the kernel's page cache (page faults of mappings, sendfile(2), splice(2), read-ahead).
 //!
-//! The kernel asks nobody before it uses the page again, and nobody before a store into a mapped page. So the bytes need a lease: on the
+//! The kernel sends no request before it uses the page again, and none before a store into a mapped page. So the bytes need a lease: on the
 //! file's data for reading, or the write lease if the file is open for writing here. Before the lease ends, the kernel drops the pages
 //! (`kernel_pages`).
 
@@ -39,7 +39,7 @@ impl FileIo {
     ) -> Result<Vec<Bytes>, FsError> {
         tracing::trace!(target: "walk", file = file!(), "read_pages");
         let pages = self.mds.kernel_pages();
-        if !self.mds.is_shared() || !pages.is_tracked() {
+        if !pages.is_tracked() {
             return self.read(file, offset, len, options).await;
         }
         let request = PageRequest {
@@ -50,11 +50,8 @@ impl FileIo {
         let (inode, mut waits) = (&file.inode, LeaseWaits::default());
         loop {
             let reading = pages.start_read(inode.ino, request.range()).await;
-            if self.has_lease_for_pages(inode) {
-                return self.answer(file, request, reading).await;
-            }
-            // The kernel waits for this READ before it drops the page again, and somebody waits for the kernel.
-            if reading.is_closing() {
+            // While the file is closed, the kernel may wait for this READ before it drops the page again.
+            if self.has_lease_for_pages(inode) || reading.is_closing() {
                 return self.answer(file, request, reading).await;
             }
             let has_writers = inode.state().opens.writers() > 0;
@@ -113,7 +110,7 @@ impl FileIo {
         Ok(None)
     }
 
-    /// Under a lease, or while the file is closed. While it is, the reply must not wait long for a lock: whoever holds it may wait for a server
+    /// Under a lease, or while the file is closed. While it is, the reply must not wait long for a lock: the task that holds it may wait for a server
     /// that waits for this client.
     async fn answer(
         &self,
@@ -145,7 +142,7 @@ impl FileIo {
         self.clock.sleep(CLOSING_LOCK_MAX).await;
     }
 
-    /// By the state here, which is the file's until the lease ends. Only an object server can delay it, and not for long: whoever waits for
+    /// By the state here, which is the file's until the lease ends. Only an object server can delay it, and not for long: the client that waits for
     /// the lease must not wait for a server that is down.
     async fn read_without_waiting(
         &self,
@@ -181,7 +178,7 @@ impl FileIo {
     }
 }
 
-/// Whether nobody may write the file now: it can be read all the same.
+/// Whether the server refuses writes of the file now. It can be read all the same.
 fn is_refusal(error: &FsError) -> bool {
     matches!(
         error,

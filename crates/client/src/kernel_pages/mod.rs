@@ -1,7 +1,7 @@
 //! # kernel_pages: which files' pages the kernel may have
 //!
 //! Owns   the ledger of files of which bytes went to the kernel's page cache; having these dropped.
-//! Never  decides whether pages are current: whoever answers a READ knows its lease (`file::read_pages`).
+//! Never  decides whether pages are current: `file::read_pages` checks the lease.
 //! Enter  at `KernelPages::start_read` before a READ for the page cache is answered, at `KernelPages::close` before its lease ends.
 //!
 //! The kernel locks a page while a READ fills it, and dropping pages waits for that lock. So a READ must not wait for anything that
@@ -43,7 +43,7 @@ struct TrackedFile {
     pages: Mutex<FilePages>,
     /// Notified when its gate changes, and when a READ ends while it has one.
     changed: Notify,
-    /// Held by whoever closes the file.
+    /// Held by the task that closes the file.
     closing: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -93,7 +93,7 @@ impl KernelPages {
     }
 
     /// The same without waiting, for a READ whose lease was just acquired: also if the file is closed since the lease is about to end. The
-    /// caller holds a lock that whoever ends the lease needs.
+    /// caller holds a lock that a task needs to end the lease.
     pub fn start_granted_read(self: &Arc<Self>, ino: InodeId, range: PageRange) -> PageRead {
         let file = self.tracked(ino);
         file.pages.lock().start_granted_read();
@@ -309,7 +309,7 @@ impl KernelPages {
 
     fn forget_if_idle(&self, ino: InodeId, file: &Arc<TrackedFile>) {
         let mut files = self.files.lock();
-        // The map and the caller have the entry. Whoever else has got it will use it.
+        // The map and the caller have the entry. Another task that has got it will use it.
         if Arc::strong_count(file) == 2 && file.pages.lock().is_idle() {
             files.remove(&ino);
         }

@@ -1,4 +1,4 @@
-//! Mappings and sendfile(2) of one file on two mounts: Linux serves both from its page cache, and asks nobody.
+//! Mappings and sendfile(2) of one file on two mounts: Linux serves both from its page cache, without a request.
 
 use crate::running::can_mount;
 use crate::test_cluster::TestCluster;
