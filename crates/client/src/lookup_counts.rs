@@ -48,6 +48,11 @@ impl LookupCounts {
         (self.inodes.get(&ino)).is_some_and(|known| known.lookups > 0)
     }
 
+    /// The inode has lookups or is open.
+    pub fn is_known(&self, ino: InodeId) -> bool {
+        self.inodes.contains_key(&ino)
+    }
+
     pub fn add_open(&mut self, ino: InodeId) {
         self.inodes.entry(ino).or_default().opens += 1;
     }

@@ -63,9 +63,11 @@ impl Lookups {
     pub fn forget(self: &Arc<Self>, given_back: impl IntoIterator<Item = (InodeId, u64)>) {
         let forgotten: Vec<ForgottenOrphan> = {
             let mut counts = self.counts.lock();
-            let verdicts = given_back
-                .into_iter()
-                .map(|(ino, count)| counts.forget(ino, count));
+            let verdicts = given_back.into_iter().map(|(ino, count)| {
+                let forgotten = counts.forget(ino, count);
+                self.forget_pages(&counts, ino);
+                forgotten
+            });
             verdicts.flatten().collect()
         };
         self.queue_forgets(forgotten);
@@ -76,8 +78,20 @@ impl Lookups {
     }
 
     pub fn remove_open(self: &Arc<Self>, ino: InodeId) {
-        let forgotten = self.counts.lock().remove_open(ino);
+        let forgotten = {
+            let mut counts = self.counts.lock();
+            let forgotten = counts.remove_open(ino);
+            self.forget_pages(&counts, ino);
+            forgotten
+        };
         self.queue_forgets(forgotten);
+    }
+
+    /// The kernel has no pages of an inode that it does not know. Another lookup, and so another page, waits for the lock of the counts.
+    fn forget_pages(&self, counts: &LookupCounts, ino: InodeId) {
+        if !counts.is_known(ino) {
+            self.mds.kernel_pages().forget(ino);
+        }
     }
 
     /// The inode has lost its last name.

@@ -106,6 +106,13 @@ impl FilePages {
         }
     }
 
+    /// The kernel has forgotten the file, unless a READ is being answered.
+    pub fn forget(&mut self) {
+        if self.reads == 0 && self.gate.is_none() {
+            self.given = None;
+        }
+    }
+
     /// The pages are to be dropped, and no more to be given: new READs wait. False if the kernel has none.
     pub fn start_closing(&mut self, now: BootTime) -> bool {
         debug_assert_eq!(self.gate, None, "one closes a file at a time");
@@ -208,6 +215,19 @@ mod tests {
         assert_eq!(file.end_pass(), NextPass::WaitForReads);
         file.withdraw_read();
         assert_eq!(file.end_pass(), NextPass::Closed);
+    }
+
+    #[test]
+    fn a_forgotten_file_has_no_pages_unless_a_read_is_being_answered() {
+        let mut file = FilePages::default();
+        file.start_read();
+        file.finish_read(0..4096, NOW);
+        file.start_read();
+        file.forget();
+        assert!(file.may_have_pages());
+        file.withdraw_read();
+        file.forget();
+        assert!(file.is_idle());
     }
 
     #[test]

@@ -79,6 +79,21 @@ impl KernelPages {
         file.is_some_and(|file| file.pages.lock().may_have_pages())
     }
 
+    /// The kernel has forgotten the file, and so has no pages of it.
+    pub fn forget(&self, ino: InodeId) {
+        let mut files = self.files.lock();
+        let Some(file) = files.get(&ino) else { return };
+        let is_idle = {
+            let mut pages = file.pages.lock();
+            pages.forget();
+            pages.is_idle()
+        };
+        // Otherwise a task has got the entry, and will remove it.
+        if is_idle && Arc::strong_count(file) == 1 {
+            files.remove(&ino);
+        }
+    }
+
     /// A READ for the page cache is about to be answered. Waits while the file is closed; meanwhile the caller must hold nothing.
     pub async fn start_read(self: &Arc<Self>, ino: InodeId, range: PageRange) -> PageRead {
         loop {

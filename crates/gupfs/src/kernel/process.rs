@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The first argument of such a process.
 pub const NAME: &str = "kernel-facts";
 
+/// What the kernel may cache where mounts share files.
+const USED_WHERE_SHARED: [KernelCache; 2] = [KernelCache::Attributes, KernelCache::Pages];
+
 /// Tries what the kernel does with a FUSE server's answers; started by `gupfs up` and `gupfs doctor`
 #[derive(Parser)]
 pub struct KernelProbesProcess {
@@ -60,7 +63,8 @@ impl KernelProbesProcess {
                 || match fact.requirement {
                     RequirementLevel::Required | RequirementLevel::ForPageCache => true,
                     RequirementLevel::ForSharing => {
-                        self.sharing && fact.caches.contains(&KernelCache::Attributes)
+                        let is_used = |cache| USED_WHERE_SHARED.contains(cache);
+                        self.sharing && fact.caches.iter().any(is_used)
                     }
                     RequirementLevel::Tolerated => false,
                 }

@@ -5,6 +5,7 @@
 #[path = "../running/mod.rs"]
 mod running;
 
+mod cached_reads;
 mod call_deadlines;
 mod checked;
 mod clocks;
