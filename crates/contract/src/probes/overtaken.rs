@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use gupfs_fuse::InitFlags;
 
-use super::{ALL_REQUESTS, CACHED, FILE, mount_one_file, one_file, run_both};
+use super::{ALL_REQUESTS, CACHED, FILE, mount_one_file, one_file, open_one_file, run_both};
 use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
-use crate::kernel_under_test::{InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount};
+use crate::kernel_under_test::{
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+};
 use crate::probe_server::{INITIAL_SIZE, LONG_TTL, ProbeServer};
 use crate::request_gate::RequestGate;
 
@@ -34,6 +36,20 @@ pub async fn a_getattr_reply_that_an_invalidation_overtakes_is_not_cached<L: Ker
     let gate = server.hold_replies("getattr");
     run_both(mount.size("file"), overtake(&server, &mount, &gate)).await?;
     expect_equal("size of a later stat", mount.size("file").await?, CHANGED)
+}
+
+/// The kernel discards the reply, and does not ask again.
+pub async fn a_cached_read_ends_at_a_size_that_an_invalidation_has_made_old<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let (server, mount, file) = open_one_file(kernel, CACHED, ProbeOpenMode::Read).await?;
+    let behind = INITIAL_SIZE + 100;
+    expect_before("a byte behind the end", file.read(behind).await?, None)?;
+    mount.notify(KernelNotification::attributes(FILE)).await?;
+    let gate = server.hold_replies("getattr");
+    let read = async { expect_equal("a byte of the larger file", file.read(behind).await?, None) };
+    run_both(read, overtake(&server, &mount, &gate)).await?;
+    expect_equal("the same byte later", file.read(behind).await?, Some(b'b'))
 }
 
 pub async fn a_lookup_reply_that_an_invalidation_overtakes_refreshes_no_known_inode<

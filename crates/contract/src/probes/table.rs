@@ -99,6 +99,8 @@ probes! {
         "hold the first LOOKUP; change; INVAL_INODE; reply; stat" => "ENOENT, then the old size";
     Invalidations, ForSharing, [Attributes]: overtaken::a_getattr_reply_that_an_invalidation_overtakes_is_not_cached:
         "hold GETATTR; change; INVAL_INODE; reply; stat" => "the new size";
+    Invalidations, Tolerated, [Pages]: overtaken::a_cached_read_ends_at_a_size_that_an_invalidation_has_made_old:
+        "hold the GETATTR of a cached read behind the end; grow the file; INVAL_INODE; reply; read again" => "no byte, then the byte";
     Invalidations, ForSharing, [Attributes]: overtaken::a_lookup_reply_that_an_invalidation_overtakes_refreshes_no_known_inode:
         "hold LOOKUP of a known inode; change; INVAL_INODE; reply; stat" => "the new size";
     Invalidations, ForSharing, [Attributes]: overtaken::a_listing_that_an_invalidation_overtakes_refreshes_no_known_inode:

@@ -18,6 +18,7 @@ pub const QUIRKS: &[(Quirk, &[&str])] = &[
             "an invalidation drops cached attributes",
             "new attributes drop a cached acl",
             "a getattr reply that an invalidation overtakes is not cached",
+            "a cached read ends at a size that an invalidation has made old",
             "a lookup reply that an invalidation overtakes refreshes no known inode",
             "a listing that an invalidation overtakes refreshes no known inode",
             "a setattr reply that an invalidation overtakes is not cached",
@@ -37,6 +38,7 @@ pub const QUIRKS: &[(Quirk, &[&str])] = &[
             "a link reply replaces newer attributes",
             "an invalidation drops cached attributes",
             "a getattr reply that an invalidation overtakes is not cached",
+            "a cached read ends at a size that an invalidation has made old",
             "a lookup reply that an invalidation overtakes refreshes no known inode",
             "a listing that an invalidation overtakes refreshes no known inode",
             "a setattr reply that an invalidation overtakes is not cached",
@@ -245,6 +247,7 @@ pub const QUIRKS: &[(Quirk, &[&str])] = &[
         Quirk::RepliesHaveNoVersion,
         &[
             "a getattr reply that an invalidation overtakes is not cached",
+            "a cached read ends at a size that an invalidation has made old",
             "a lookup reply that an invalidation overtakes refreshes no known inode",
             "a listing that an invalidation overtakes refreshes no known inode",
             "a setattr reply that an invalidation overtakes is not cached",
