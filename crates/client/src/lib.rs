@@ -52,6 +52,7 @@
 //!   last close, with a `SetAttr` that carries the unchanged ctime; it does the same for listed directories and symbolic links.
 
 mod client;
+mod data_cache;
 mod file;
 mod forget_queue;
 mod inodes;
@@ -59,6 +60,7 @@ mod join;
 mod kernel_attributes;
 mod kernel_pages;
 mod lease_cache;
+mod lease_number;
 pub mod limits;
 mod lock_table;
 mod locks;

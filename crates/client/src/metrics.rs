@@ -53,6 +53,9 @@ counters! {
     revoked_values,
     /// Requests for a lease on data, or for a write lease, before the kernel got bytes for its page cache.
     page_leases,
+    /// Reads that were answered from this client's memory, and bytes that were read ahead.
+    cached_reads,
+    bytes_read_ahead,
 }
 
 impl Counters {

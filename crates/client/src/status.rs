@@ -30,6 +30,8 @@ pub struct ClientStatus {
     pub kernel_attributes: usize,
     /// Files of which the kernel may have pages by leases.
     pub kernel_pages: usize,
+    /// Bytes of files that this client keeps by leases.
+    pub cached_bytes: usize,
     #[serde(rename = "lanes_in_use")]
     pub slots_in_use: usize,
     /// Objects of closed files that were written and are not synced.

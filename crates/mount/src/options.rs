@@ -26,8 +26,8 @@ pub struct FuseMountOptions {
     /// The atime flags that the list of mounts shows; the client maintains access times, not the kernel.
     pub atime: AtimeFlags,
     pub lifetimes: CacheLifetimes,
-    /// Files are read through the kernel's page cache while no other client writes them. Off where the kernel keeps pages that are older
-    /// than direct writes or, on a shared file system, pages that it was told to drop.
+    /// Files are read through the kernel's page cache. Off where another mount may change them, and where the kernel keeps pages
+    /// that are older than direct writes.
     pub page_cache: bool,
     /// The kernel checks permissions, by attributes that it caches or requests; otherwise only the servers check, which saves the
     /// kernel a GETATTR for each step of a path.
@@ -86,12 +86,14 @@ impl FuseMountOptions {
         }
     }
 
-    /// Other mounts use the same files (`gupfs_client::SessionOptions::shared`): the kernel caches attributes and pages while the client
-    /// has leases on them, and no names.
+    /// Other mounts use the same files (`gupfs_client::SessionOptions::shared`): the kernel caches attributes while the client has
+    /// leases on them, and nothing else.
     pub fn shared(self) -> FuseMountOptions {
         FuseMountOptions {
             lifetimes: CacheLifetimes::SHARED,
+            page_cache: false,
             cluster_locks: true,
+            read_ahead_kib: None,
             ..self
         }
     }

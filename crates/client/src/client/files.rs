@@ -77,10 +77,10 @@ impl Client {
         self.opens.release(id)
     }
 
-    /// Whether the kernel should keep what programs read of the file: it is not open for writing here, and no other client writes it
-    /// before the kernel has dropped its pages.
-    pub fn is_cacheable(&self, file: &OpenFile) -> bool {
-        self.files.io.is_cacheable(file)
+    /// Whether the file is open for writing here: then the kernel should not cache what it reads.
+    pub fn has_writer(&self, ino: InodeId) -> bool {
+        let file = self.inodes.get(ino);
+        file.is_some_and(|file| file.state().opens.writers() > 0)
     }
 
     /// The bytes of `offset .. offset + len`, as segments in order (holes are shared zeros); fewer at the end of the file, none

@@ -46,6 +46,7 @@ impl Client {
             leased_values: lease_cache.values,
             kernel_attributes: self.mds.kernel_attributes_given(),
             kernel_pages: self.mds.kernel_pages().files(),
+            cached_bytes: self.mds.data_cache().bytes(),
             slots_in_use: self.mds.slots_in_use(),
             closed_unsynced: self.closed_unsynced.lock().len(),
             files: described.collect(),

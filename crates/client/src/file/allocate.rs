@@ -57,6 +57,7 @@ impl FileIo {
         }
         let inode = &file.inode;
         let _all = inode.range_locks.whole().await;
+        self.mds.data_cache().forget_file(inode.ino);
         inode.state().end_for_write()?;
         if self.mds.is_shared() {
             // The lease brings the state that other clients wrote, and keeps them from writing meanwhile.

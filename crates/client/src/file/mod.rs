@@ -6,11 +6,13 @@
 //! Enter  at `Opens::open`, `FileIo::read`, `FileIo::write`, `FileSync::fsync`, `Opens::release`.
 
 mod allocate;
+mod cached_read;
 mod copy;
 mod leases;
 mod objects;
 mod opens;
 mod read;
+mod read_ahead;
 mod read_pages;
 mod read_shared;
 mod seek;
@@ -33,6 +35,7 @@ use crate::session::MdsSession;
 use gupfs_platform::{Clock, Platform, Tasks};
 use objects::ObjectIo;
 use parking_lot::Mutex;
+use read_ahead::ReadAheadTasks;
 use std::sync::Arc;
 
 /// The handles to files' data, composed.
@@ -74,8 +77,17 @@ impl Files {
             platform.tasks.clone(),
             counters.clone(),
         );
+        let read_ahead = ReadAheadTasks {
+            mds: mds.clone(),
+            inodes: inodes.clone(),
+            objects: objects.clone(),
+            clock: clock.clone(),
+            tasks: platform.tasks.clone(),
+            counters: counters.clone(),
+        };
         let io = FileIo {
             mds: mds.clone(),
+            read_ahead: Arc::new(read_ahead),
             leases: leases.clone(),
             objects,
             sync: sync.clone(),
@@ -97,5 +109,6 @@ pub struct FileIo {
     clock: Clock,
     tasks: Tasks,
     atime: AtimeMode,
+    read_ahead: Arc<ReadAheadTasks>,
     counters: Arc<Counters>,
 }

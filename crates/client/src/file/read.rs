@@ -1,7 +1,8 @@
-//! read(2): locks the range, then reads by the state here, or as a file that other clients may be writing.
+//! read(2): locks the range, then reads from this client's memory, by the state here, or as a file that other clients may be writing.
 
 use super::FileIo;
-use crate::inodes::{InodeState, OpenFile};
+use super::objects::FileBytes;
+use crate::inodes::{ActiveInode, OpenFile};
 use crate::metrics::Counters;
 use crate::options::AtimeMode;
 use bytes::Bytes;
@@ -34,31 +35,49 @@ impl FileIo {
     ) -> Result<Vec<Bytes>, FsError> {
         tracing::trace!(target: "walk", file = file!(), "read");
         self.mds.check_opened_in(file.session())?;
-        let inode = &file.inode;
         let end = offset.saturating_add(len);
-        let _held = inode.range_locks.shared(offset..end).await;
-        let is_authoritative = {
-            let mut state = inode.state();
-            if len > ByteCount(0) && !options.leaves_atime {
-                self.note_read(&mut state);
+        let is_cached = self.mds.is_shared() && !file.flags().direct;
+        let segments = match is_cached {
+            true => self.read_cached(file, offset, end, options).await?,
+            false => {
+                let _held = file.inode.range_locks.shared(offset..end).await;
+                let read = self.read_servers(&file.inode, offset, end, options);
+                read.await?.segments
             }
-            state.is_authoritative()
-        };
-        let read = match is_authoritative {
-            true => {
-                self.mds.wait_for_valid_session().await?;
-                self.objects.read(inode, offset, end).await?
-            }
-            false => self.read_shared(inode, offset, end).await?,
         };
         Counters::add(&self.counters.reads, 1);
-        let bytes = read.segments.iter().map(|bytes| bytes.len() as u64).sum();
+        let bytes = segments.iter().map(|bytes| bytes.len() as u64).sum();
         Counters::add(&self.counters.bytes_read, bytes);
-        Ok(read.segments)
+        Ok(segments)
     }
 
-    /// Updates the access time if the mode says so.
-    fn note_read(&self, state: &mut InodeState) {
+    /// Reads what servers have, or inline data. The caller has locked the range.
+    pub(super) async fn read_servers(
+        &self,
+        inode: &ActiveInode,
+        offset: FileOffset,
+        end: FileOffset,
+        options: ReadOptions,
+    ) -> Result<FileBytes, FsError> {
+        if end > offset {
+            self.note_read(inode, options);
+        }
+        let is_authoritative = inode.state().is_authoritative();
+        match is_authoritative {
+            true => {
+                self.mds.wait_for_valid_session().await?;
+                self.objects.read(inode, offset, end).await
+            }
+            false => self.read_shared(inode, offset, end).await,
+        }
+    }
+
+    /// Updates the access time if the mode and the program's flags say so.
+    pub(super) fn note_read(&self, inode: &ActiveInode, options: ReadOptions) {
+        if options.leaves_atime {
+            return;
+        }
+        let mut state = inode.state();
         if let Some(base) = state.server_attr() {
             let now = self.clock.now();
             if self.atime.updates_atime(&state.overlay(*base), now) {

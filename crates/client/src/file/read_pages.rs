@@ -72,14 +72,6 @@ impl FileIo {
         }
     }
 
-    /// As `Client::is_cacheable` promises.
-    pub fn is_cacheable(&self, file: &OpenFile) -> bool {
-        if file.inode.state().opens.writers() > 0 {
-            return false;
-        }
-        !self.mds.is_shared() || self.has_lease_for_pages(&file.inode)
-    }
-
     /// Whether the kernel may keep bytes of the file, and take stores into them if a program may map it for writing.
     fn has_lease_for_pages(&self, inode: &ActiveInode) -> bool {
         let (has_write_lease, writers) = {

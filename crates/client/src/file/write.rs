@@ -75,6 +75,8 @@ impl FileIo {
             }
             false => self.lock_without_pages(inode, at, len).await,
         };
+        let changed = lock_range.from.0..lock_range.to.0;
+        self.mds.data_cache().forget(inode.ino, changed);
         let (expected_offset, end) = {
             let state = inode.state();
             (state.offset_of(at), state.end_for_write()?)

@@ -1,10 +1,11 @@
 //! Open files, from open(2) to `release`.
 
 use super::table::InodePin;
+use crate::data_cache::ReadStreams;
 use gupfs_platform::hash::Map;
 use gupfs_proto::meta::AccessMode;
 use gupfs_proto::{FsError, InodeId, SessionId};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +27,7 @@ pub struct OpenFileFlags {
     pub append: bool,
     pub sync: bool,
     pub dsync: bool,
-    /// The client caches no data, so O_DIRECT changes nothing here.
+    /// O_DIRECT: reads come from the object servers, and nothing is read ahead.
     pub direct: bool,
 }
 
@@ -50,6 +51,7 @@ pub struct OpenFile {
     session: SessionId,
     /// Up to which of the inode's errors this open file has seen (`WritebackErrors`); changed under the state's lock.
     errors_seen: AtomicU64,
+    pub(crate) streams: Mutex<ReadStreams>,
 }
 
 impl OpenFile {
@@ -125,6 +127,7 @@ impl OpenFileTable {
             flags,
             session,
             errors_seen: AtomicU64::new(errors_seen),
+            streams: Mutex::default(),
         });
         self.files.write().insert(file.id, file.clone());
         file

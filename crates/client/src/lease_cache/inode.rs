@@ -1,5 +1,6 @@
 //! What a lease on an inode's attributes lets this client say: the attributes, and what was read of the rest so far.
 
+use crate::lease_number::LeaseNumber;
 use bytes::Bytes;
 use gupfs_namespace::{Acl, Protection};
 use gupfs_proto::attr::InodeFlags;
@@ -146,6 +147,7 @@ impl XattrReaders {
 
 /// What a lease on a file's data lets this client say: the reply to an open for reading, but its attributes.
 pub struct LeasedData {
+    pub number: LeaseNumber,
     pub layout: Layout,
     pub inline: Option<Bytes>,
     /// Once a program has opened it for reading in this session: the open's capability, if the server issues any.

@@ -24,6 +24,7 @@ mod tests;
 pub use call::LeasedCall;
 pub use table::AffectedInodes;
 
+use crate::lease_number::LeaseNumber;
 use crate::metrics::Counters;
 use gupfs_proto::lease::LeaseRevocation;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
@@ -189,13 +190,13 @@ impl LeaseCache {
         matches!(state.acceptance, Acceptance::Accepted { .. }) && state.values.has_attributes(attr)
     }
 
-    /// Whether a lease covers the file's data now, and no change of this client to it is under way.
-    pub fn has_data(&self, ino: InodeId) -> bool {
-        let Some(state) = &self.state else {
-            return false;
-        };
-        let state = state.lock();
-        matches!(state.acceptance, Acceptance::Accepted { .. }) && state.values.has_data(ino)
+    /// The lease that covers the file's data now, if no change of this client to it is under way.
+    pub fn data_lease(&self, ino: InodeId) -> Option<LeaseNumber> {
+        let state = self.state.as_ref()?.lock();
+        match state.acceptance {
+            Acceptance::Accepted { .. } => state.values.data_lease(ino),
+            _ => None,
+        }
     }
 
     /// The server revokes leases. When this returns, nothing is answered by them any more. Returns the inodes whose attributes may

@@ -6,6 +6,7 @@ use super::listing::Listing;
 use super::lru::Lru;
 use super::names::LeasedNames;
 use super::order::{Affected, CacheKey, RequestOrder, SentAt};
+use crate::lease_number::LeaseNumber;
 use crate::limits::{LEASED_DATA_MAX, LEASED_INODES_MAX, LEASED_NAMES_MAX, LISTED_NAMES_MAX};
 use gupfs_proto::lease::LeaseKey;
 use gupfs_proto::meta::MetaOp;
@@ -103,9 +104,10 @@ impl LeasedValues {
             && !self.order.is_blocked(&CacheKey::Times(attr.ino))
     }
 
-    /// Whether a lease covers the file's data, and no change of this client to it is under way.
-    pub fn has_data(&self, ino: InodeId) -> bool {
-        self.data.peek(&ino).is_some() && !self.order.is_blocked(&CacheKey::Data(ino))
+    /// The lease that covers the file's data, if no change of this client to it is under way.
+    pub fn data_lease(&self, ino: InodeId) -> Option<LeaseNumber> {
+        let data = self.data.peek(&ino)?;
+        (!self.order.is_blocked(&CacheKey::Data(ino))).then_some(data.number)
     }
 
     /// The inodes whose attributes the change may change, as it has begun.

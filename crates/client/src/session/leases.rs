@@ -2,6 +2,7 @@
 
 use super::MdsSession;
 use crate::kernel_attributes::KernelInodes;
+use crate::lease_number::LeaseNumber;
 use crate::limits::{PAGES_RESTART_MAX, SESSION_RETRY_PAUSE};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::lease::{LeaseKey, LeaseReply, LeaseRevocation};
@@ -90,6 +91,9 @@ impl MdsSession {
             _ => None,
         });
         let files: Vec<InodeId> = data.collect();
+        files
+            .iter()
+            .for_each(|ino| self.data_cache.forget_file(*ino));
         self.kernel_pages.drop_pages(&files).await;
     }
 
@@ -100,7 +104,15 @@ impl MdsSession {
 
     /// Whether no other client changes the file's bytes before this one has given up its lease on them.
     pub fn has_data_lease(&self, ino: InodeId) -> bool {
-        self.current.is_valid() && self.lease_cache.has_data(ino)
+        self.data_lease(ino).is_some()
+    }
+
+    /// The same lease's number.
+    pub fn data_lease(&self, ino: InodeId) -> Option<LeaseNumber> {
+        match self.current.is_valid() {
+            true => self.lease_cache.data_lease(ino),
+            false => None,
+        }
     }
 
     /// The kernel above this client, which from now on gets attributes with lifetimes, and drops pages before their lease ends.
@@ -112,8 +124,9 @@ impl MdsSession {
         }
     }
 
-    /// Nothing that the kernel has is covered by a lease from now on.
+    /// No bytes of files, here or in the kernel, are covered by a lease from now on.
     pub(super) async fn drop_all_pages(&self) {
+        self.data_cache.clear();
         let is_writable = |ino| self.state.has_write_lease(ino);
         (self.kernel_pages)
             .drop_all(PAGES_RESTART_MAX, is_writable)

@@ -18,9 +18,11 @@ mod validity;
 
 pub use state::ClientSessionState;
 
+use crate::data_cache::DataCache;
 use crate::kernel_attributes::KernelAttributes;
 use crate::kernel_pages::KernelPages;
 use crate::lease_cache::{LeaseCache, LeaseCacheStatus};
+use crate::limits::DATA_CACHE_MAX;
 use crate::metrics::Counters;
 use crate::options::SessionOptions;
 use crate::pending_calls::PendingCalls;
@@ -47,6 +49,7 @@ pub struct MdsSession {
     lease_cache: LeaseCache,
     kernel_attributes: KernelAttributes,
     kernel_pages: Arc<KernelPages>,
+    data_cache: Arc<DataCache>,
     slots: SlotTable,
     pending_calls: Arc<PendingCalls>,
     state: ClientSessionState,
@@ -84,6 +87,7 @@ impl MdsSession {
             lease_cache: LeaseCache::new(options.shared, counters),
             kernel_attributes,
             kernel_pages,
+            data_cache: DataCache::new(DATA_CACHE_MAX),
             options,
             replay_log,
             reconnecting: tokio::sync::Mutex::default(),
@@ -178,6 +182,10 @@ impl MdsSession {
     }
 
     /// Which files' pages the kernel may have.
+    pub fn data_cache(&self) -> &Arc<DataCache> {
+        &self.data_cache
+    }
+
     pub fn kernel_pages(&self) -> &Arc<KernelPages> {
         &self.kernel_pages
     }

@@ -143,9 +143,7 @@ pub fn name_of(rule: CoherenceRule) -> &'static str {
 pub struct KernelVerdict {
     /// Whether files may use the kernel's page cache.
     pub page_cache: bool,
-    /// The same where mounts share files. False if not all behaviours that this requires were probed.
-    pub shared_page_cache: bool,
-    /// Whether the kernel may cache attributes where mounts share files. False as above.
+    /// Whether the kernel may cache attributes where mounts share files. False if not all behaviours that this requires were probed.
     pub shared_attributes: bool,
 }
 
@@ -154,15 +152,11 @@ pub struct KernelVerdict {
 /// # Errors
 /// If the kernel lacks a behaviour that every mount requires; names the rule.
 pub fn decide(findings: &[ProbeReport]) -> CliResult<KernelVerdict> {
-    let support = cache_support(findings);
-    let is_usable = |cache| {
-        let supported = support.iter().find(|support| support.cache == cache);
-        supported.is_some_and(|support| support.is_usable())
-    };
+    let shared_attributes = (cache_support(findings).iter())
+        .any(|support| support.cache == KernelCache::Attributes && support.is_usable());
     let mut verdict = KernelVerdict {
         page_cache: true,
-        shared_page_cache: is_usable(KernelCache::Pages),
-        shared_attributes: is_usable(KernelCache::Attributes),
+        shared_attributes,
     };
     for finding in findings {
         match (&finding.outcome, finding.requirement) {
@@ -185,7 +179,6 @@ pub fn decide(findings: &[ProbeReport]) -> CliResult<KernelVerdict> {
                     "this kernel lacks a behaviour that the page cache requires: files use direct I/O, which is slower"
                 );
                 verdict.page_cache = false;
-                verdict.shared_page_cache = false;
             }
             (
                 ProbeOutcome::Untested(why),
@@ -268,11 +261,9 @@ mod tests {
                 .unwrap();
             runtime.block_on(probe_all(&Model { quirk }, |_| true))
         };
-        let verdict = decide(&probed(None)).unwrap();
-        assert!(verdict.shared_attributes && verdict.shared_page_cache);
-        let verdict = decide(&[]).unwrap();
+        assert!(decide(&probed(None)).unwrap().shared_attributes);
         assert!(
-            !verdict.shared_attributes && !verdict.shared_page_cache,
+            !decide(&[]).unwrap().shared_attributes,
             "nothing was probed"
         );
         for (quirk, caches) in lost {
@@ -280,11 +271,6 @@ mod tests {
             let verdict = decide(&findings).unwrap();
             assert!(
                 !verdict.shared_attributes || !caches.contains(&Attributes),
-                "{quirk:?}"
-            );
-            assert_eq!(
-                verdict.shared_page_cache,
-                !caches.contains(&Pages),
                 "{quirk:?}"
             );
             let lacking: Vec<KernelCache> = cache_support(&findings)

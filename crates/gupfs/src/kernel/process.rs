@@ -11,9 +11,6 @@ use std::time::Duration;
 /// The first argument of such a process.
 pub const NAME: &str = "kernel-facts";
 
-/// What the kernel may cache where mounts share files.
-const USED_WHERE_SHARED: [KernelCache; 2] = [KernelCache::Attributes, KernelCache::Pages];
-
 /// Tries what the kernel does with a FUSE server's answers; started by `gupfs up` and `gupfs doctor`
 #[derive(Parser)]
 pub struct KernelProbesProcess {
@@ -63,8 +60,7 @@ impl KernelProbesProcess {
                 || match fact.requirement {
                     RequirementLevel::Required | RequirementLevel::ForPageCache => true,
                     RequirementLevel::ForSharing => {
-                        let is_used = |cache| USED_WHERE_SHARED.contains(cache);
-                        self.sharing && fact.caches.iter().any(is_used)
+                        self.sharing && fact.caches.contains(&KernelCache::Attributes)
                     }
                     RequirementLevel::Tolerated => false,
                 }

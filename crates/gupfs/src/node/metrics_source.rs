@@ -147,6 +147,12 @@ fn client_leases(text: &mut MetricsText, client: &ClientStatus) {
         &[],
         client.kernel_pages as u64,
     );
+    text.gauge(
+        "gupfs_client_cached_bytes",
+        "Bytes of files that the client keeps by leases.",
+        &[],
+        client.cached_bytes as u64,
+    );
 }
 
 fn metadata(text: &mut MetricsText, status: &MdsStatus) {

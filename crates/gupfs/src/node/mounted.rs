@@ -73,12 +73,6 @@ impl ActiveMount {
         options.page_cache = verdict.page_cache;
         if settings.shared {
             options = options.shared();
-            options.page_cache = verdict.shared_page_cache;
-            if verdict.page_cache && !verdict.shared_page_cache {
-                tracing::warn!(
-                    "this kernel lacks a behaviour that cached pages of shared files require, or could not be probed: files use direct I/O; `gupfs doctor` lists the behaviours"
-                );
-            }
             if !verdict.shared_attributes {
                 tracing::warn!(
                     "this kernel lacks a behaviour that cached attributes of shared files require, or could not be probed: each stat costs a request; `gupfs doctor` lists the behaviours"

@@ -1,4 +1,4 @@
-//! Files that are open for reading only use the page cache while no mount writes them.
+//! What a mount has read, it answers from its memory until any mount changes it; and it reads ahead of programs that read in order.
 
 use crate::running::can_mount;
 use crate::test_cluster::TestCluster;
@@ -11,12 +11,14 @@ use std::time::Duration;
 /// Inline data, and objects.
 const LENGTHS: [usize; 2] = [3_000, 300_000];
 
-/// READs that a mount has answered, and bytes that it has read from servers or its memory for them.
-fn reads(mount: &Path) -> u64 {
+fn counted(mount: &Path, name: &str) -> u64 {
     let status = TestCluster::status_of(mount);
-    let operations = status["mount"]["operations"].as_array().unwrap();
-    let counted = operations.iter().filter(|counted| counted[0] == "read");
-    counted.map(|counted| counted[1].as_u64().unwrap()).sum()
+    status["client"]["counted"][name].as_u64().unwrap()
+}
+
+/// Reads that a mount did not answer from its memory.
+fn reads_of_servers(mount: &Path) -> u64 {
+    counted(mount, "reads") - counted(mount, "cached_reads")
 }
 
 #[test]
@@ -29,30 +31,61 @@ fn an_unchanged_file_is_read_once_from_the_servers() {
     for (number, length) in LENGTHS.into_iter().enumerate() {
         let name = format!("file{number}");
         fs::write(a.join(&name), vec![7; length]).unwrap();
-        // The first read after a change moves the access time, so it drops what is cached.
+        // The first read after a change moves the access time.
         std::thread::sleep(Duration::from_millis(1_100));
         for mount in [b, a] {
             let path = mount.join(&name);
             for _ in 0..2 {
                 assert_eq!(fs::read(&path).unwrap(), vec![7; length]);
             }
-            let before = reads(mount);
+            let before = reads_of_servers(mount);
             for _ in 0..20 {
                 assert_eq!(fs::read(&path).unwrap(), vec![7; length]);
             }
-            assert_eq!(
-                reads(mount),
-                before,
-                "{length} bytes on {}",
-                mount.display()
-            );
+            let after = reads_of_servers(mount);
+            assert_eq!(after, before, "{length} bytes on {}", mount.display());
         }
     }
     cluster.stop();
 }
 
 #[test]
-fn a_descriptor_that_reads_cached_pages_shows_each_write_of_any_mount_at_once() {
+fn reads_in_order_are_read_ahead_and_random_ones_are_not() {
+    const RECORD: usize = 4096;
+    const RECORDS: usize = 1024;
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(2, 2);
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
+    let content: Vec<u8> = (0..RECORD * RECORDS).map(|at| (at / 1000) as u8).collect();
+    let mut record = [0; RECORD];
+    let mut look = |file: &File, number: usize| {
+        let at = number * RECORD;
+        file.read_exact_at(&mut record, at as u64).unwrap();
+        assert_eq!(record, content[at..at + RECORD], "record {number}");
+    };
+    for name in ["random", "ordered"] {
+        fs::write(a.join(name), &content).unwrap();
+    }
+    let file = File::open(b.join("random")).unwrap();
+    for number in 0..RECORDS {
+        look(&file, number * 389 % RECORDS);
+    }
+    assert_eq!(counted(b, "bytes_read_ahead"), 0);
+    let file = File::open(b.join("ordered")).unwrap();
+    let before = reads_of_servers(b);
+    for number in 0..RECORDS {
+        look(&file, number);
+    }
+    assert!(counted(b, "bytes_read_ahead") > (RECORD * RECORDS / 2) as u64);
+    assert!(reads_of_servers(b) - before < RECORDS as u64 / 10);
+    drop(file);
+    cluster.stop();
+}
+
+#[test]
+fn a_descriptor_that_stays_open_shows_each_write_of_any_mount_at_once() {
     if !can_mount() {
         return;
     }

@@ -114,21 +114,20 @@ fn file_flags(flags: u32) -> OpenFileFlags {
     }
 }
 
-/// Writers bypass the kernel's page cache. Readers use it and keep earlier readers' pages, unless the file has a writer here or may get
-/// one elsewhere without this client's consent. So pages are never older than the file: the kernel drops those that a direct write
-/// covers, and the client has others dropped before another client writes. (The mount tests the kernel for both before it starts; where
-/// it does not drop them, no open file uses the page cache.)
+/// Writers bypass the kernel's page cache. Readers use it and keep earlier readers' pages, unless the file has a writer: the
+/// kernel drops pages that a direct write covers, so pages are never older than the file. (The mount tests this before it
+/// starts; where the kernel does not drop them, no open file uses the page cache.)
 ///
 /// A read from the page cache does not update the access time. If each read must update it, the page cache is off; if the next
 /// read must, the kernel drops the earlier pages, so that the read comes to the client.
 fn opened_reply(fs: &GupfsFileSystem, opened_file: &OpenedFile, flags: u32) -> OpenReply {
-    let client = &fs.client;
+    let (ino, client) = (opened_file.attr.ino, &fs.client);
     let writes = flags as i32 & libc::O_ACCMODE != libc::O_RDONLY;
     let direct = writes
         || !fs.page_cache
         || flags & libc::O_DIRECT as u32 != 0
         || client.every_read_updates_atime()
-        || !client.is_cacheable(&opened_file.file);
+        || client.has_writer(ino);
     let leaves_atime = flags & libc::O_NOATIME as u32 != 0;
     let cache_flags = if direct {
         OpenReplyFlags::DIRECT_IO | OpenReplyFlags::PARALLEL_DIRECT_WRITES

@@ -63,6 +63,7 @@ impl FileLeases {
                     closed.drop_again().await;
                 }
                 _ => {
+                    self.mds.data_cache().forget_file(inode.ino);
                     return FileWithoutPages {
                         _all: all,
                         _pages: pages,

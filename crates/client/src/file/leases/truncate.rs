@@ -52,6 +52,7 @@ impl FileLeases {
         if to.0 > FILE_SIZE_MAX {
             return Err(FsError::TooLarge);
         }
+        self.mds.data_cache().forget_file(inode.ino);
         let _reporting = inode.reporting.lock().await;
         if to > inode.state().end_of_file() {
             self.truncate_leftovers(inode).await?;

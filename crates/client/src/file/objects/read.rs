@@ -63,7 +63,10 @@ impl ObjectIo {
             let state = inode.state();
             let end = end.min(state.end_of_file());
             if offset >= end {
-                return Ok(FileBytes::default());
+                return Ok(FileBytes {
+                    end,
+                    ..FileBytes::default()
+                });
             }
             (state.plan_read(inode.ino, offset, end, message_max), end)
         };
@@ -91,7 +94,8 @@ impl ObjectIo {
         let plan = inode
             .state()
             .plan_hinted_read(inode.ino, offset, end, message_max);
-        let read = self.read_chunks(inode, &plan?).await.ok()?;
+        let mut read = self.read_chunks(inode, &plan?).await.ok()?;
+        read.end = end;
         (!read.is_short).then_some(read)
     }
 

@@ -54,6 +54,7 @@ impl Opens {
             let _closed = Box::pin(self.mds.kernel_pages().close(ino, Duration::ZERO)).await;
             // No read or write runs during the truncation, and no older report of this client arrives after it.
             let _all = inode.range_locks.whole().await;
+            self.mds.data_cache().forget_file(ino);
             let _reporting = inode.reporting.lock().await;
             if self.mds.is_shared() {
                 // The server must know the size and objects that it truncates.

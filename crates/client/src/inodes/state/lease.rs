@@ -1,11 +1,15 @@
 //! Whether this client has the write lease, and how current its state is.
 
+use crate::lease_number::LeaseNumber;
+
 #[derive(Default)]
 pub struct LeaseState {
     /// Other clients may change the file while this client does not have its write lease.
     shared: bool,
     /// The server has recorded that this session has the write lease.
     held: bool,
+    /// Of the write lease, since it was acquired.
+    number: Option<LeaseNumber>,
     /// The inode's `change` to which size, layout and inline data belong.
     loaded_change: u64,
     /// The request under way by which the server ends the lease, or changes what it covers.
@@ -46,6 +50,11 @@ impl LeaseState {
 
     pub fn is_held(&self) -> bool {
         self.held
+    }
+
+    /// The number of the write lease, if this client has it.
+    pub fn number(&self) -> Option<LeaseNumber> {
+        self.number.filter(|_| self.held)
     }
 
     /// Whether no other client can change the file now.
@@ -116,6 +125,9 @@ impl LeaseState {
     }
 
     pub fn acquired(&mut self) {
+        if !self.held {
+            self.number = Some(LeaseNumber::next());
+        }
         self.held = true;
     }
 

@@ -27,6 +27,7 @@ pub use chunks::ObjectSpan;
 pub use object_state::{UnsyncedObject, UnsyncedSince};
 pub use plan::{ReadPlan, WriteLockRange};
 
+use crate::lease_number::LeaseNumber;
 use bytes::Bytes;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::data::ObjectOwner;
@@ -83,6 +84,11 @@ impl InodeState {
 
     pub fn has_write_lease(&self) -> bool {
         self.lease.is_held()
+    }
+
+    /// The number of the write lease, if this client has it.
+    pub fn write_lease_number(&self) -> Option<LeaseNumber> {
+        self.lease.number()
     }
 
     pub fn is_lease_ending(&self) -> bool {

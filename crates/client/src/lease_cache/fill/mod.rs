@@ -5,6 +5,7 @@ mod names;
 use super::inode::{LeasedData, LeasedInode, XattrReaders};
 use super::order::{Affected, CacheKey, SentAt};
 use super::table::{ChangeId, LeasedValues};
+use crate::lease_number::LeaseNumber;
 use gupfs_proto::lease::{LeaseGrant, LeaseKey};
 use gupfs_proto::meta::{
     AccessMode, MetaOp, MetaReplyBody, OpenInfo, OpenMode, RemovedName, RenameMode,
@@ -280,7 +281,9 @@ impl Filling<'_> {
         let known = known.filter(is_same);
         let granted = self.grants.contains(&LeaseKey::Data(ino)) && self.may_fill(&key);
         if granted || known.is_some() {
+            let number = known.as_ref().map(|known| known.number);
             let data = LeasedData {
+                number: number.unwrap_or_else(LeaseNumber::next),
                 layout: opened.layout.clone(),
                 inline: opened.inline.clone(),
                 open: given.or_else(|| known.and_then(|known| known.open)),

@@ -1,0 +1,80 @@
+//! Reads that this client may answer from its memory, as a lease on the file's data or the write lease allows.
+
+use super::FileIo;
+use super::objects::FileBytes;
+use super::read::ReadOptions;
+use crate::data_cache::CachedRead;
+use crate::inodes::{ActiveInode, OpenFile};
+use crate::lease_number::LeaseNumber;
+use crate::metrics::Counters;
+use crate::session::MdsSession;
+use bytes::Bytes;
+use gupfs_proto::{FileOffset, FsError};
+
+impl FileIo {
+    /// Reads from memory if all of the range is there, and else from the servers. Under a lease it keeps what it has read, and reads ahead.
+    pub(super) async fn read_cached(
+        &self,
+        file: &OpenFile,
+        offset: FileOffset,
+        end: FileOffset,
+        options: ReadOptions,
+    ) -> Result<Vec<Bytes>, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "read_cached");
+        let (inode, cache) = (&file.inode, self.mds.data_cache());
+        let (ino, range) = (inode.ino, offset.0..end.0);
+        // Without a lock: the task needs one for which a change may be waiting that waits for the lock of this read.
+        if cache.is_read_ahead(ino, &range) {
+            cache.wait_for_read_ahead(ino, &range).await;
+        }
+        let _held = inode.range_locks.shared(offset..end).await;
+        let lease = lease_on_data(&self.mds, inode).filter(|_| !range.is_empty());
+        let Some(lease) = lease else {
+            let read = self.read_servers(inode, offset, end, options).await?;
+            return Ok(read.segments);
+        };
+        let segments = match cache.get(ino, lease, range.clone()) {
+            Some(segments) => {
+                Counters::add(&self.counters.cached_reads, 1);
+                self.note_read(inode, options);
+                segments
+            }
+            None => {
+                let read = self.read_servers(inode, offset, end, options).await?;
+                cache_read(&self.mds, inode, lease, offset, end, &read);
+                read.segments
+            }
+        };
+        self.read_ahead.after(file, &range, lease);
+        Ok(segments)
+    }
+}
+
+/// The lease under which this client may answer reads of the file from its memory: no other client changes it before the lease ends.
+pub fn lease_on_data(mds: &MdsSession, inode: &ActiveInode) -> Option<LeaseNumber> {
+    let write_lease = inode.state().write_lease_number();
+    match write_lease {
+        Some(number) => mds.is_valid().then_some(number),
+        None => mds.data_lease(inode.ino),
+    }
+}
+
+/// Keeps what was read in `offset .. end`, if the lease was in force all the time. The caller has locked the range.
+pub fn cache_read(
+    mds: &MdsSession,
+    inode: &ActiveInode,
+    lease: LeaseNumber,
+    offset: FileOffset,
+    end: FileOffset,
+    read: &FileBytes,
+) {
+    if lease_on_data(mds, inode) != Some(lease) {
+        return;
+    }
+    let read = CachedRead {
+        offset: offset.0,
+        segments: &read.segments,
+        end_of_file: (read.end < end).then_some(read.end.0),
+    };
+    mds.data_cache().put(inode.ino, lease, read);
+}
