@@ -66,9 +66,9 @@ pub const LEASED_NAMES_MAX: usize = 1 << 16;
 pub const LEASED_DATA_MAX: usize = 1 << 16;
 pub const LISTED_NAMES_MAX: usize = 1 << 16;
 
-/// Bytes of files that this client keeps by leases, with the memory for keeping them: enough for what one program reads again and again, little
+/// Bytes of files that a client keeps by leases unless its options say otherwise, with the memory for keeping them: enough for what one program reads again and again, little
 /// beside the memory of a host that computes.
-pub const DATA_CACHE_MAX: usize = 256 << 20;
+pub const READ_CACHE_MAX: usize = 256 << 20;
 
 /// Reads that follow each other in an open file are read ahead: so far at first, and at most. The largest hides the round trips of a stream
 /// at 40 Gbit/s over 1 ms.
@@ -78,6 +78,9 @@ pub const READ_AHEAD_MAX: u64 = 4 << 20;
 /// What one task reads ahead, in whole multiples of it.
 pub const READ_AHEAD_PIECE: u64 = 1 << 20;
 const _: () = assert!(READ_AHEAD_MAX.is_multiple_of(READ_AHEAD_PIECE));
+
+/// Pieces that tasks of a client read ahead at the same time. Above it nothing more is read ahead.
+pub const READ_AHEAD_PIECES: usize = 64;
 
 /// How long a task may read ahead: nothing waits longer for it if an object server is down.
 pub const READ_AHEAD_TIME_MAX: Duration = Duration::from_secs(1);

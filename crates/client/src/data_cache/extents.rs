@@ -13,6 +13,9 @@ pub type ByteRange = Range<u64>;
 /// A segment below this is copied: as a part of a larger message it would keep all of that in memory.
 const COPIED_BELOW: usize = 64 << 10;
 
+/// A shorter segment is not kept, unless it is the last of its file: with many small extents a large read would take long.
+pub const SEGMENT_MIN: usize = 4096;
+
 /// Memory of an extent besides its bytes, approximately.
 const EXTENT_OVERHEAD: usize = 192;
 
@@ -35,6 +38,7 @@ pub struct Extents {
     last_use: u64,
     bytes: usize,
     bytes_max: usize,
+    segment_min: usize,
 }
 
 struct CachedFile {
@@ -56,13 +60,14 @@ impl Extent {
 }
 
 impl Extents {
-    pub fn new(bytes_max: usize) -> Extents {
+    pub fn new(bytes_max: usize, segment_min: usize) -> Extents {
         Extents {
             files: Map::default(),
             by_use: BTreeMap::new(),
             last_use: 0,
             bytes: 0,
             bytes_max,
+            segment_min,
         }
     }
 
@@ -118,14 +123,17 @@ impl Extents {
         let mut at = read.offset;
         for segment in read.segments {
             let end = at + segment.len() as u64;
-            if !segment.is_empty() && !self.covers(ino, at..end) {
+            let is_last = at.is_multiple_of(SEGMENT_MIN as u64) && read.end_of_file == Some(end);
+            let is_kept = segment.len() >= self.segment_min || (is_last && !segment.is_empty());
+            if is_kept && !self.covers(ino, at..end) {
                 self.remove_extents(ino, at..end);
                 self.insert(ino, lease, at, segment);
             }
             at = end;
         }
-        if read.end_of_file.is_some() {
-            self.file(ino, lease).end = read.end_of_file;
+        // An entry without extents would have no place in the order of use.
+        if let (Some(end), Some(file)) = (read.end_of_file, self.files.get_mut(&ino)) {
+            file.end = Some(end);
         }
         self.drop_excess();
     }
@@ -182,7 +190,7 @@ impl Extents {
         self.remove_extents(ino, range.clone());
         if let Some(file) = self.files.get_mut(&ino) {
             file.end = file.end.filter(|end| range.end <= *end);
-            if file.extents.is_empty() && file.end.is_none() {
+            if file.extents.is_empty() {
                 self.files.remove(&ino);
             }
         }
@@ -243,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_range_is_returned_if_all_of_it_is_there_up_to_the_end_of_the_file() {
-        let (mut cached, lease) = (Extents::new(1 << 20), LeaseNumber::next());
+        let (mut cached, lease) = (Extents::new(1 << 20, 1), LeaseNumber::next());
         let parts = [Bytes::from_static(b"abcd"), Bytes::from_static(b"efgh")];
         cached.put(A, lease, read(10, &parts, None));
         assert_eq!(bytes(cached.get(A, lease, 12..16)).unwrap(), b"cdef");
@@ -258,7 +266,7 @@ mod tests {
 
     #[test]
     fn bytes_of_another_lease_are_not_returned() {
-        let (mut cached, lease) = (Extents::new(1 << 20), LeaseNumber::next());
+        let (mut cached, lease) = (Extents::new(1 << 20, 1), LeaseNumber::next());
         let part = [Bytes::from_static(b"abcd")];
         cached.put(A, lease, read(0, &part, Some(4)));
         let newer = LeaseNumber::next();
@@ -273,20 +281,33 @@ mod tests {
 
     #[test]
     fn a_change_that_may_move_the_end_forgets_it() {
-        let (mut cached, lease) = (Extents::new(1 << 20), LeaseNumber::next());
+        let (mut cached, lease) = (Extents::new(1 << 20, 1), LeaseNumber::next());
         let part = [Bytes::from_static(b"abcd")];
         cached.put(A, lease, read(0, &part, Some(4)));
+        cached.put(A, lease, read(8, &part, Some(12)));
         cached.forget(A, 1..2);
         assert_eq!(cached.get(A, lease, 0..4), None);
-        assert_eq!(bytes(cached.get(A, lease, 4..8)).unwrap(), b"");
-        cached.forget(A, 3..5);
-        assert_eq!(cached.get(A, lease, 4..8), None);
+        assert_eq!(bytes(cached.get(A, lease, 12..18)).unwrap(), b"");
+        cached.forget(A, 13..14);
+        assert_eq!(cached.get(A, lease, 12..18), None);
+        assert_eq!(bytes(cached.get(A, lease, 8..12)).unwrap(), b"abcd");
+    }
+
+    #[test]
+    fn small_reads_are_kept_only_at_the_end_of_the_file() {
+        let (mut cached, lease) = (Extents::new(1 << 20, SEGMENT_MIN), LeaseNumber::next());
+        let part = [Bytes::from_static(b"abcd")];
+        cached.put(A, lease, read(0, &part, None));
+        cached.put(A, lease, read(5, &part, Some(9)));
+        assert_eq!((cached.bytes(), cached.files.len()), (0, 0));
+        cached.put(A, lease, read(8192, &part, Some(8196)));
+        assert_eq!(bytes(cached.get(A, lease, 8192..9000)).unwrap(), b"abcd");
     }
 
     #[test]
     fn above_the_bound_what_was_not_used_for_the_longest_time_goes() {
         let extent = 4096 + EXTENT_OVERHEAD;
-        let (mut cached, lease) = (Extents::new(100 * extent), LeaseNumber::next());
+        let (mut cached, lease) = (Extents::new(100 * extent, 1), LeaseNumber::next());
         let part = [Bytes::from(vec![1; 4096])];
         for number in 0..100 {
             cached.put(A, lease, read(number * 4096, &part, None));
@@ -323,7 +344,7 @@ mod tests {
         #[test]
         fn what_is_returned_is_what_the_file_has(steps in proptest::collection::vec(step(), 1..80), bound in 400..4000_usize) {
             let mut file: Vec<u8> = Vec::new();
-            let mut cached = Extents::new(bound);
+            let mut cached = Extents::new(bound, 1);
             let mut lease = LeaseNumber::next();
             for step in steps {
                 match step {

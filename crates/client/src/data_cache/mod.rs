@@ -15,7 +15,7 @@ pub use streams::ReadStreams;
 
 use crate::lease_number::LeaseNumber;
 use bytes::Bytes;
-use extents::Extents;
+use extents::{Extents, SEGMENT_MIN};
 use gupfs_platform::hash::Map;
 use gupfs_proto::InodeId;
 use parking_lot::Mutex;
@@ -24,6 +24,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 pub struct DataCache {
+    is_on: bool,
     cached: Mutex<Extents>,
     /// Ranges that tasks read ahead now.
     read_ahead: Mutex<Map<InodeId, Vec<ByteRange>>>,
@@ -34,10 +35,16 @@ pub struct DataCache {
 impl DataCache {
     pub fn new(bytes_max: usize) -> Arc<DataCache> {
         Arc::new(DataCache {
-            cached: Mutex::new(Extents::new(bytes_max)),
+            is_on: bytes_max > 0,
+            cached: Mutex::new(Extents::new(bytes_max, SEGMENT_MIN)),
             read_ahead: Mutex::default(),
             changed: Notify::new(),
         })
+    }
+
+    /// Whether anything is kept.
+    pub fn is_on(&self) -> bool {
+        self.is_on
     }
 
     /// The bytes of the range up to the file's end, if all of them are here and belong to this lease.

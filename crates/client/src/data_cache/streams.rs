@@ -6,6 +6,9 @@
 use super::extents::ByteRange;
 use crate::limits::{READ_AHEAD_FIRST, READ_AHEAD_MAX, READ_STREAMS};
 
+/// Reads of this many times their length may come before the one that continues the stream. Those that leave out more are not in order.
+const OUT_OF_ORDER: u64 = 4;
+
 /// The streams of one open file.
 #[derive(Default)]
 pub struct ReadStreams {
@@ -23,14 +26,20 @@ struct ReadStream {
 }
 
 impl ReadStream {
-    /// Whether the read belongs to the stream. The kernel sends the parts of one large read in any order.
+    /// Whether the read belongs to the stream. The kernel sends the parts of one large read, and threads send their records, in any order.
     fn is_continued_by(&self, range: &ByteRange) -> bool {
-        let from = self.next.saturating_sub(self.window);
-        range.start == self.next || (from..self.ahead_to).contains(&range.start)
+        let near = OUT_OF_ORDER * (range.end - range.start);
+        let is_near = self.next.abs_diff(range.start) <= near;
+        range.start == self.next || (self.window > 0 && is_near)
     }
 }
 
 impl ReadStreams {
+    /// Reading ahead has failed, or took too long: it begins anew.
+    pub fn restart(&mut self) {
+        self.streams.clear();
+    }
+
     /// A program reads the range. Returns what to read ahead.
     pub fn read(&mut self, range: &ByteRange) -> Option<ByteRange> {
         let found = (self.streams.iter()).position(|stream| stream.is_continued_by(range));
@@ -128,6 +137,17 @@ mod tests {
         for number in [3, 2, 5, 4, 7, 6, 8] {
             streams.read(&part(number));
             assert_eq!(streams.streams.len(), 1, "{number}");
+        }
+    }
+
+    #[test]
+    fn reads_that_leave_out_most_of_the_file_are_not_read_ahead() {
+        let mut streams = ReadStreams::default();
+        for number in 0..100 {
+            let at = number * 32 * RECORD;
+            assert_eq!(streams.read(&(at..at + RECORD)), None);
+            let next = streams.read(&(at + RECORD..at + 2 * RECORD));
+            assert!(next.is_none_or(|ahead| ahead.end - ahead.start <= READ_AHEAD_FIRST));
         }
     }
 

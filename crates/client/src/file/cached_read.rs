@@ -6,6 +6,7 @@ use super::read::ReadOptions;
 use crate::data_cache::CachedRead;
 use crate::inodes::{ActiveInode, OpenFile};
 use crate::lease_number::LeaseNumber;
+use crate::limits::READ_AHEAD_TIME_MAX;
 use crate::metrics::Counters;
 use crate::session::MdsSession;
 use bytes::Bytes;
@@ -25,7 +26,11 @@ impl FileIo {
         let (ino, range) = (inode.ino, offset.0..end.0);
         // Without a lock: the task needs one for which a change may be waiting that waits for the lock of this read.
         if cache.is_read_ahead(ino, &range) {
-            cache.wait_for_read_ahead(ino, &range).await;
+            tokio::select! {
+                biased;
+                () = cache.wait_for_read_ahead(ino, &range) => {}
+                () = self.clock.sleep(READ_AHEAD_TIME_MAX) => {}
+            }
         }
         let _held = inode.range_locks.shared(offset..end).await;
         let lease = lease_on_data(&self.mds, inode).filter(|_| !range.is_empty());
@@ -45,7 +50,10 @@ impl FileIo {
                 read.segments
             }
         };
-        self.read_ahead.after(file, &range, lease);
+        // The kernel reads ahead for its page cache by itself.
+        if !options.for_page_cache {
+            self.read_ahead.after(file, &range, lease);
+        }
         Ok(segments)
     }
 }

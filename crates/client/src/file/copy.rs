@@ -5,6 +5,7 @@ use super::read::ReadOptions;
 use super::write::WriteOptions;
 use crate::inodes::OpenFile;
 use crate::limits::COPY_STEP;
+use bytes::Bytes;
 use gupfs_proto::meta::{AccessMode, WritePosition};
 use gupfs_proto::{ByteCount, FileOffset, FsError};
 
@@ -72,16 +73,13 @@ impl FileIo {
         let segments = self
             .read(source, read_at, len.min(COPY_STEP), ReadOptions::default())
             .await?;
-        let mut copied = ByteCount(0);
-        for segment in segments {
-            let len = segment.len() as u64;
-            let at = WritePosition::Offset((write_at + copied).0);
-            let done = self.write(target, at, segment, options).await?;
-            copied += ByteCount(done.written);
-            if done.written < len {
-                break;
-            }
-        }
-        Ok(copied)
+        let bytes = match &segments[..] {
+            [] => return Ok(ByteCount(0)),
+            [only] => only.clone(),
+            several => Bytes::from(several.concat()),
+        };
+        let at = WritePosition::Offset(write_at.0);
+        let done = self.write(target, at, bytes, options).await?;
+        Ok(ByteCount(done.written))
     }
 }

@@ -28,6 +28,7 @@ pub use sync::FileSync;
 pub use write::{WriteDone, WriteOptions};
 
 use crate::inodes::{ClosedUnsynced, InodeTable};
+use crate::limits::READ_AHEAD_PIECES;
 use crate::metrics::Counters;
 use crate::options::AtimeMode;
 use crate::osts::OstCalls;
@@ -37,6 +38,7 @@ use objects::ObjectIo;
 use parking_lot::Mutex;
 use read_ahead::ReadAheadTasks;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// The handles to files' data, composed.
 pub struct Files {
@@ -84,6 +86,7 @@ impl Files {
             clock: clock.clone(),
             tasks: platform.tasks.clone(),
             counters: counters.clone(),
+            pieces: Arc::new(Semaphore::new(READ_AHEAD_PIECES)),
         };
         let io = FileIo {
             mds: mds.clone(),

@@ -13,6 +13,17 @@ use gupfs_proto::{Attr, ByteCount, FileOffset, FsError};
 pub struct ReadOptions {
     /// O_NOATIME
     pub leaves_atime: bool,
+    /// The kernel fills its page cache (`Client::read_pages`).
+    pub(super) for_page_cache: bool,
+}
+
+impl ReadOptions {
+    pub fn new(leaves_atime: bool) -> ReadOptions {
+        ReadOptions {
+            leaves_atime,
+            for_page_cache: false,
+        }
+    }
 }
 
 impl FileIo {
@@ -36,7 +47,8 @@ impl FileIo {
         tracing::trace!(target: "walk", file = file!(), "read");
         self.mds.check_opened_in(file.session())?;
         let end = offset.saturating_add(len);
-        let is_cached = self.mds.is_shared() && !file.flags().direct;
+        let is_cached =
+            self.mds.is_shared() && !file.flags().direct && self.mds.data_cache().is_on();
         let segments = match is_cached {
             true => self.read_cached(file, offset, end, options).await?,
             false => {

@@ -13,6 +13,7 @@ use crate::session::MdsSession;
 use gupfs_platform::{Clock, Tasks};
 use gupfs_proto::FileOffset;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 pub struct ReadAheadTasks {
     pub(super) mds: Arc<MdsSession>,
@@ -21,6 +22,8 @@ pub struct ReadAheadTasks {
     pub(super) clock: Clock,
     pub(super) tasks: Tasks,
     pub(super) counters: Arc<Counters>,
+    /// One permit for each piece that may be read ahead at the same time.
+    pub(super) pieces: Arc<Semaphore>,
 }
 
 impl ReadAheadTasks {
@@ -43,25 +46,38 @@ impl ReadAheadTasks {
             let Some(inode) = self.inodes.find(ino) else {
                 return;
             };
-            let (this, guard) = (self.clone(), cache.start_read_ahead(ino, piece.clone()));
+            // Above the bound the streams of this mount have enough under way.
+            let Ok(permit) = self.pieces.clone().try_acquire_owned() else {
+                return;
+            };
+            let guard = cache.start_read_ahead(ino, piece.clone());
+            let (this, streams) = (self.clone(), file.streams.clone());
             self.tasks.spawn("read ahead", async move {
-                let _guard = guard;
-                let reading = this.read(&inode, piece, lease);
-                tokio::select! {
+                let _guards = (permit, guard);
+                let is_read = tokio::select! {
                     biased;
-                    () = reading => {}
-                    () = this.clock.sleep(READ_AHEAD_TIME_MAX) => {}
+                    is_read = this.read(&inode, piece, lease) => is_read,
+                    () = this.clock.sleep(READ_AHEAD_TIME_MAX) => false,
+                };
+                if !is_read {
+                    streams.lock().restart();
                 }
             });
         }
     }
 
-    async fn read(&self, inode: &ActiveInode, piece: ByteRange, lease: LeaseNumber) {
+    /// Whether the piece is in the cache now, for as long as the lease lasts.
+    async fn read(&self, inode: &ActiveInode, piece: ByteRange, lease: LeaseNumber) -> bool {
         tracing::trace!(target: "walk", file = file!(), "read");
         let (from, to) = (FileOffset(piece.start), FileOffset(piece.end));
-        let _held = inode.range_locks.shared(from..to).await;
+        // A change has locked a part of the piece, or waits for it: then there is nothing to read ahead.
+        let _held = tokio::select! {
+            biased;
+            held = inode.range_locks.shared(from..to) => held,
+            () = std::future::ready(()) => return false,
+        };
         if lease_on_data(&self.mds, inode) != Some(lease) {
-            return;
+            return false;
         }
         let is_authoritative = inode.state().is_authoritative();
         // After an error the program reads it itself, and gets the error.
@@ -69,9 +85,11 @@ impl ReadAheadTasks {
             true => self.objects.read(inode, from, to).await.ok(),
             false => self.objects.read_hinted(inode, from, to).await,
         };
-        if let Some(read) = read {
-            Counters::add(&self.counters.bytes_read_ahead, to.0 - from.0);
-            cache_read(&self.mds, inode, lease, from, to, &read);
-        }
+        let Some(read) = read else {
+            return false;
+        };
+        Counters::add(&self.counters.bytes_read_ahead, to.0 - from.0);
+        cache_read(&self.mds, inode, lease, from, to, &read);
+        true
     }
 }

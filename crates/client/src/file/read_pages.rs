@@ -45,7 +45,10 @@ impl FileIo {
         let request = PageRequest {
             offset,
             len,
-            options,
+            options: ReadOptions {
+                for_page_cache: true,
+                ..options
+            },
         };
         let (inode, mut waits) = (&file.inode, LeaseWaits::default());
         loop {

@@ -51,7 +51,7 @@ pub struct OpenFile {
     session: SessionId,
     /// Up to which of the inode's errors this open file has seen (`WritebackErrors`); changed under the state's lock.
     errors_seen: AtomicU64,
-    pub(crate) streams: Mutex<ReadStreams>,
+    pub(crate) streams: Arc<Mutex<ReadStreams>>,
 }
 
 impl OpenFile {
@@ -127,7 +127,7 @@ impl OpenFileTable {
             flags,
             session,
             errors_seen: AtomicU64::new(errors_seen),
-            streams: Mutex::default(),
+            streams: Arc::default(),
         });
         self.files.write().insert(file.id, file.clone());
         file

@@ -22,7 +22,6 @@ use crate::data_cache::DataCache;
 use crate::kernel_attributes::KernelAttributes;
 use crate::kernel_pages::KernelPages;
 use crate::lease_cache::{LeaseCache, LeaseCacheStatus};
-use crate::limits::DATA_CACHE_MAX;
 use crate::metrics::Counters;
 use crate::options::SessionOptions;
 use crate::pending_calls::PendingCalls;
@@ -87,7 +86,7 @@ impl MdsSession {
             lease_cache: LeaseCache::new(options.shared, counters),
             kernel_attributes,
             kernel_pages,
-            data_cache: DataCache::new(DATA_CACHE_MAX),
+            data_cache: DataCache::new(options.read_cache_max),
             options,
             replay_log,
             reconnecting: tokio::sync::Mutex::default(),

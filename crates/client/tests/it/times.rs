@@ -133,7 +133,7 @@ async fn a_noatime_read_does_not_update_atime() {
     cluster.write(&file, 0, b"bytes").await;
     cluster.platform.clock.advance(Duration::from_secs(10));
     let before = cluster.attr(file.ino()).await.atime;
-    let how = ReadOptions { leaves_atime: true };
+    let how = ReadOptions::new(true);
     cluster.client.read(&file, 0, 5, how).await.unwrap();
     assert_eq!(cluster.attr(file.ino()).await.atime, before);
     cluster

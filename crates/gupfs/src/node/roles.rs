@@ -312,6 +312,8 @@ pub fn client_options(
     config: &config::Mount,
     calls: Arc<Calls>,
 ) -> gupfs_client::SessionOptions {
+    let defaults = gupfs_client::SessionOptions::default();
+    let read_cache_max = (config.read_cache).and_then(|size| usize::try_from(size.0).ok());
     gupfs_client::SessionOptions {
         name: format!("{}:{}", host_name(), point.display()),
         atime: match config.atime {
@@ -323,7 +325,8 @@ pub fn client_options(
         },
         directory_atime: config.directory_atime.unwrap_or(true),
         observer: Some(calls),
-        ..gupfs_client::SessionOptions::default()
+        read_cache_max: read_cache_max.unwrap_or(defaults.read_cache_max),
+        ..defaults
     }
 }
 

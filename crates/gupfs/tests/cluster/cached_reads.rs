@@ -28,7 +28,8 @@ fn an_unchanged_file_is_read_once_from_the_servers() {
     }
     let cluster = TestCluster::new(1, 2);
     let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
-    for (number, length) in LENGTHS.into_iter().enumerate() {
+    // Inline data comes with the inode.
+    for (number, length) in [5_000, 300_000].into_iter().enumerate() {
         let name = format!("file{number}");
         fs::write(a.join(&name), vec![7; length]).unwrap();
         // The first read after a change moves the access time.
@@ -73,6 +74,7 @@ fn reads_in_order_are_read_ahead_and_random_ones_are_not() {
         look(&file, number * 389 % RECORDS);
     }
     assert_eq!(counted(b, "bytes_read_ahead"), 0);
+    drop(file);
     let file = File::open(b.join("ordered")).unwrap();
     let before = reads_of_servers(b);
     for number in 0..RECORDS {

@@ -41,6 +41,7 @@ fn every_walk_is_traced() {
         "create.md",
         "fsync.md",
         "lease-revocation.md",
+        "read-again.md",
         "read.md",
         "recall.md",
         "stat-again.md",
@@ -257,6 +258,26 @@ fn a_stat_again_goes_as_its_walk_says() {
         assert!(cluster.mounts[1].join("file").exists());
     });
     compare("stat-again.md", &taken);
+}
+
+#[test]
+fn reads_in_order_go_as_their_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    const RECORD: usize = 4096;
+    let cluster = Cluster::over_tcp(2);
+    std::fs::write(cluster.mounts[0].join("file"), vec![7; 100 * RECORD]).unwrap();
+    let file = File::open(cluster.mounts[1].join("file")).unwrap();
+    let taken = cluster.traces.during(|| {
+        let mut record = [0; RECORD];
+        for number in 0..3 {
+            file.read_exact_at(&mut record, number * RECORD as u64)
+                .unwrap();
+            assert_eq!(record, [7; RECORD]);
+        }
+    });
+    compare("read-again.md", &taken);
 }
 
 #[test]

@@ -11,9 +11,7 @@ pub async fn read(fs: &GupfsFileSystem, _: Call, op: op::Read) -> OpResult<Reply
     tracing::trace!(target: "walk", file = file!(), "read");
     let file = fs.client.file(op.fh.0)?;
     // fcntl(2) can change it after open.
-    let options = ReadOptions {
-        leaves_atime: op.open_flags & libc::O_NOATIME as u32 != 0,
-    };
+    let options = ReadOptions::new(op.open_flags & libc::O_NOATIME as u32 != 0);
     let (client, offset, length) = (&fs.client, op.offset, u64::from(op.size));
     let segments = match op.is_direct() {
         true => client.read(&file, offset, length, options).await?,

@@ -62,5 +62,5 @@ const RARE: [(&str, u64); 42] = [
 
 #[test]
 fn the_cluster_keeps_its_promises_under_any_faults() {
-    seeds::run_each_twice(60, cluster::run).require_minimums(&RARE);
+    seeds::run_each_twice(130, cluster::run).require_minimums(&RARE);
 }

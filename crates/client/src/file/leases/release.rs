@@ -43,7 +43,11 @@ impl FileLeases {
     /// A pending truncate may have ended the lease.
     async fn end_write_if_leased(&self, inode: &ActiveInode) -> Result<(), FsError> {
         if inode.state().has_write_lease() {
-            self.end_write(inode, false).await?;
+            let ended = self.end_write(inode, false).await;
+            if ended.is_err() {
+                inode.state().doubt_write_lease();
+            }
+            ended?;
         }
         Ok(())
     }

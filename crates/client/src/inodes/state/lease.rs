@@ -124,6 +124,11 @@ impl LeaseState {
         }
     }
 
+    /// Whether the server has ended the lease is not known: nothing is answered from memory by it.
+    pub fn doubt(&mut self) {
+        self.number = None;
+    }
+
     pub fn acquired(&mut self) {
         if !self.held {
             self.number = Some(LeaseNumber::next());

@@ -91,6 +91,11 @@ impl InodeState {
         self.lease.number()
     }
 
+    /// The request by which the server ends the lease has failed.
+    pub fn doubt_write_lease(&mut self) {
+        self.lease.doubt();
+    }
+
     pub fn is_lease_ending(&self) -> bool {
         self.lease.is_ending()
     }

@@ -21,8 +21,8 @@ use crate::process::file_content::FileContent;
 use gupfs_client::OpenFile;
 use gupfs_platform::fake::FakeRandom;
 use gupfs_proto::{InodeId, SessionId};
-use name_states::NameStates;
 pub use name_states::NameTree;
+use name_states::{NameChange, NameStates};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,6 +72,9 @@ pub struct PrivateDirProgram {
     /// The client has another instance or session than at the last recheck: it does not replay the unsynced changes of the
     /// former one.
     has_new_session: bool,
+    /// A change of names that a former instance has sent, which was not made when this one looked, and until which millisecond it may still be
+    /// made: the server knows of no end of that client, and may have to wait for others before it makes the change.
+    late_change: Option<(u64, NameChange)>,
     /// Files that another program synced since this one last did; the client of this program does not know of those syncs.
     synced_by_others: BTreeSet<InodeId>,
     /// Since the last recheck this session has lost its write leases, and an object server has lost power at some time.
@@ -109,6 +112,7 @@ impl PrivateDirProgram {
             power_losses: cluster.fault_record.power_losses(),
             must_recheck: false,
             has_new_session: false,
+            late_change: None,
             synced_by_others: BTreeSet::new(),
             lost_leases: false,
             published: Arc::new(Mutex::new(published)),
@@ -188,6 +192,29 @@ impl PrivateDirProgram {
         if self.must_recheck {
             self.published.lock().is_uncertain = true;
         }
+    }
+
+    /// A former instance's change may have been made only now: then the next recheck finds it or not. False if there is none.
+    fn expect_late_change(&mut self) -> bool {
+        let Some((until, change)) = self.late_change.take() else {
+            return false;
+        };
+        if self.cluster.millis() > until || self.names.is_unanswered() {
+            return false;
+        }
+        let mut after = self.names.now().clone();
+        for (key, entry) in change {
+            match entry {
+                Some(entry) => after.insert(key, entry),
+                None => after.remove(&key),
+            };
+        }
+        self.names.mark_unanswered(self.cluster.millis(), after);
+        self.must_recheck = true;
+        self.published.lock().is_uncertain = true;
+        let what = "change of a dead client that was made late";
+        self.cluster.monitor.count(what);
+        true
     }
 
     /// Notices that other programs synced its files: their bytes are durable.

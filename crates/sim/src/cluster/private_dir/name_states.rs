@@ -15,6 +15,9 @@ pub struct Entry {
 /// Entries by (directory, name).
 pub type NameTree = BTreeMap<(InodeId, u8), Entry>;
 
+/// What a change does to the tree: entries that it makes or replaces, and names that it removes.
+pub type NameChange = Vec<((InodeId, u8), Option<Entry>)>;
+
 /// The states in the order of the log, each with the millisecond of its reply; the last is current.
 pub struct NameStates {
     states: Vec<(u64, NameTree)>,
@@ -36,6 +39,23 @@ impl NameStates {
 
     pub fn is_unanswered(&self) -> bool {
         self.is_unanswered
+    }
+
+    /// What the change that got no reply does, if `found` is a state without it.
+    pub fn unanswered_change_not_in(&self, found: &NameTree) -> Option<NameChange> {
+        let [.., (_, before), (_, after)] = &self.states[..] else {
+            return None;
+        };
+        if !self.is_unanswered || matches(after, found) {
+            return None;
+        }
+        let removed = before.keys().filter(|key| !after.contains_key(key));
+        let removed = removed.map(|key| (*key, None));
+        let made = after
+            .iter()
+            .filter(|(key, entry)| before.get(key) != Some(entry));
+        let made = made.map(|(key, entry)| (*key, Some(*entry)));
+        Some(removed.chain(made).collect())
     }
 
     pub fn push(&mut self, now: u64, tree: NameTree) {

@@ -11,6 +11,10 @@ use gupfs_proto::{Attr, FileKind, InodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// How long after a look a change of a former instance may still be made, in milliseconds: until its session has ended, or the server has waited
+/// long enough for others (docs/SEMANTICS.md).
+const LATE_CHANGE_MAX: u64 = 45_000;
+
 /// The names, attributes and bytes found.
 struct FoundState {
     tree: NameTree,
@@ -72,8 +76,19 @@ impl PrivateDirProgram {
             self.cluster.monitor.count("unsynced names at a power loss");
         }
         let tree = found.tree.clone();
-        if let Err(mismatch) = self.names.match_found(found.tree, names_lost_since) {
+        let late_change = match self.has_new_session {
+            true => self.names.unanswered_change_not_in(&tree),
+            false => None,
+        };
+        let mut matched = (self.names).match_found(found.tree.clone(), names_lost_since);
+        if matched.is_err() && self.expect_late_change() {
+            matched = self.names.match_found(found.tree, names_lost_since);
+        }
+        if let Err(mismatch) = matched {
             panic!("c{}: {mismatch}", self.host_number);
+        }
+        if let Some(change) = late_change {
+            self.late_change = Some((self.cluster.millis() + LATE_CHANGE_MAX, change));
         }
         for (ino, bytes) in found.bytes {
             let attr = &found.attrs[&ino];
