@@ -65,7 +65,7 @@ impl Lookups {
             let mut counts = self.counts.lock();
             let verdicts = given_back.into_iter().map(|(ino, count)| {
                 let forgotten = counts.forget(ino, count);
-                self.forget_pages(&counts, ino);
+                self.forget_bytes(&counts, ino);
                 forgotten
             });
             verdicts.flatten().collect()
@@ -81,16 +81,18 @@ impl Lookups {
         let forgotten = {
             let mut counts = self.counts.lock();
             let forgotten = counts.remove_open(ino);
-            self.forget_pages(&counts, ino);
+            self.forget_bytes(&counts, ino);
             forgotten
         };
         self.queue_forgets(forgotten);
     }
 
-    /// The kernel has no pages of an inode that it does not know. Another lookup, and so another page, waits for the lock of the counts.
-    fn forget_pages(&self, counts: &LookupCounts, ino: InodeId) {
+    /// The kernel has no pages of an inode that it does not know; another lookup, and so another page, waits for the lock of the counts. It forgets
+    /// inodes when memory is short, and when an administrator has it drop its caches: so this client's bytes go, too.
+    fn forget_bytes(&self, counts: &LookupCounts, ino: InodeId) {
         if !counts.is_known(ino) {
             self.mds.kernel_pages().forget(ino);
+            self.mds.data_cache().forget_file(ino);
         }
     }
 

@@ -113,6 +113,26 @@ async fn read_whole(user: &User, ino: InodeId) -> Vec<u8> {
     read.concat()
 }
 
+#[tokio::test(start_paused = true)]
+async fn bytes_are_kept_after_the_close_until_the_kernel_forgets_the_inode() {
+    let pair = Pair::new(11).await;
+    let file = pair.two().create("f").await;
+    pair.two().write(&file, 0, &[7; 40_000]).await;
+    pair.two().close(file).await;
+    let client = &pair.one.client;
+    let root = client.root();
+    let ino = client.lookup(&me(), root, &name("f")).await.unwrap().ino;
+    for _ in 0..2 {
+        assert_eq!(read_whole(&pair.one, ino).await, [7; 4096]);
+    }
+    assert!(client.status().cached_bytes >= 4096);
+    assert_eq!(client.counts().cached_reads, 1);
+    client.forget([(ino, 1)]);
+    assert_eq!(client.status().cached_bytes, 0);
+    assert_eq!(read_whole(&pair.one, ino).await, [7; 4096]);
+    assert_eq!(client.counts().cached_reads, 1);
+}
+
 /// What `find`, `ls -lR` and `cat` do: returns the names and the bytes of regular files.
 async fn walk(user: &User, dir: InodeId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let (client, root, mut found) = (&user.client, user.client.root(), Vec::new());
