@@ -68,10 +68,10 @@ pub const LISTED_NAMES_MAX: usize = 1 << 16;
 
 /// Bytes of files that a client keeps by leases unless its options say otherwise, with the memory for keeping them: enough for what one program reads again and again, little
 /// beside the memory of a host that computes.
-pub const READ_CACHE_MAX: usize = 256 << 20;
+pub const DATA_CACHE_MAX: usize = 256 << 20;
 
-/// Reads that follow each other in an open file are read ahead: so far at first, and at most. The largest hides the round trips of a stream
-/// at 40 Gbit/s over 1 ms.
+/// Reads that follow each other in an open file are read ahead: so far at first, and at most. The largest is what a
+/// stream of 32 Gbit/s has under way in a round trip of 1 ms.
 pub const READ_AHEAD_FIRST: u64 = 128 << 10;
 pub const READ_AHEAD_MAX: u64 = 4 << 20;
 

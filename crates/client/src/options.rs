@@ -1,6 +1,6 @@
 //! Options of a session.
 
-use crate::limits::READ_CACHE_MAX;
+use crate::limits::DATA_CACHE_MAX;
 use crate::metrics::Observer;
 use gupfs_proto::{Attr, Timestamp};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct SessionOptions {
     pub job: u64,
     pub observer: Option<Arc<dyn Observer>>,
     /// Bytes of files that a shared client keeps by its leases. Zero: none, and nothing is read ahead.
-    pub read_cache_max: usize,
+    pub data_cache_max: usize,
 }
 
 impl Default for SessionOptions {
@@ -31,7 +31,7 @@ impl Default for SessionOptions {
             shared: false,
             job: 0,
             observer: None,
-            read_cache_max: READ_CACHE_MAX,
+            data_cache_max: DATA_CACHE_MAX,
         }
     }
 }

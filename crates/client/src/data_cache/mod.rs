@@ -42,7 +42,7 @@ impl DataCache {
         })
     }
 
-    /// Whether anything is kept.
+    /// Whether anything is kept. If not, changes and forgotten inodes take no lock here.
     pub fn is_on(&self) -> bool {
         self.is_on
     }
@@ -59,11 +59,15 @@ impl DataCache {
 
     /// This client is about to change these bytes, or to end its lease: it has locked the range.
     pub fn forget(&self, ino: InodeId, range: ByteRange) {
-        self.cached.lock().forget(ino, range);
+        if self.is_on {
+            self.cached.lock().forget(ino, range);
+        }
     }
 
     pub fn forget_file(&self, ino: InodeId) {
-        self.cached.lock().forget_file(ino);
+        if self.is_on {
+            self.cached.lock().forget_file(ino);
+        }
     }
 
     pub fn clear(&self) {

@@ -24,8 +24,9 @@ impl FileIo {
         tracing::trace!(target: "walk", file = file!(), "read_cached");
         let (inode, cache) = (&file.inode, self.mds.data_cache());
         let (ino, range) = (inode.ino, offset.0..end.0);
+        let is_cached = cache.is_on() && !file.flags().direct && !range.is_empty();
         // Without a lock: the task needs one for which a change may be waiting that waits for the lock of this read.
-        if cache.is_read_ahead(ino, &range) {
+        if is_cached && cache.is_read_ahead(ino, &range) {
             tokio::select! {
                 biased;
                 () = cache.wait_for_read_ahead(ino, &range) => {}
@@ -33,7 +34,10 @@ impl FileIo {
             }
         }
         let _held = inode.range_locks.shared(offset..end).await;
-        let lease = lease_on_data(&self.mds, inode).filter(|_| !range.is_empty());
+        let lease = match is_cached {
+            true => lease_on_data(&self.mds, inode),
+            false => None,
+        };
         let Some(lease) = lease else {
             let read = self.read_servers(inode, offset, end, options).await?;
             return Ok(read.segments);

@@ -47,16 +47,7 @@ impl FileIo {
         tracing::trace!(target: "walk", file = file!(), "read");
         self.mds.check_opened_in(file.session())?;
         let end = offset.saturating_add(len);
-        let is_cached =
-            self.mds.is_shared() && !file.flags().direct && self.mds.data_cache().is_on();
-        let segments = match is_cached {
-            true => self.read_cached(file, offset, end, options).await?,
-            false => {
-                let _held = file.inode.range_locks.shared(offset..end).await;
-                let read = self.read_servers(&file.inode, offset, end, options);
-                read.await?.segments
-            }
-        };
+        let segments = self.read_cached(file, offset, end, options).await?;
         Counters::add(&self.counters.reads, 1);
         let bytes = segments.iter().map(|bytes| bytes.len() as u64).sum();
         Counters::add(&self.counters.bytes_read, bytes);

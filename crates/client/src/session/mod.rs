@@ -86,7 +86,11 @@ impl MdsSession {
             lease_cache: LeaseCache::new(options.shared, counters),
             kernel_attributes,
             kernel_pages,
-            data_cache: DataCache::new(options.read_cache_max),
+            data_cache: DataCache::new(match options.shared {
+                true => options.data_cache_max,
+                // The kernel caches the files of the only client.
+                false => 0,
+            }),
             options,
             replay_log,
             reconnecting: tokio::sync::Mutex::default(),
@@ -180,11 +184,12 @@ impl MdsSession {
         self.kernel_attributes.given()
     }
 
-    /// Which files' pages the kernel may have.
+    /// What this client has read of files; off where it is the only client.
     pub fn data_cache(&self) -> &Arc<DataCache> {
         &self.data_cache
     }
 
+    /// Which files' pages the kernel may have.
     pub fn kernel_pages(&self) -> &Arc<KernelPages> {
         &self.kernel_pages
     }

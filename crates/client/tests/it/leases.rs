@@ -5,7 +5,7 @@ use crate::sessions::{RestartCluster, seconds};
 use crate::shared_cluster::SharedCluster;
 use crate::user::{User, flags, me, name};
 use bytes::Bytes;
-use gupfs_client::{MdsPeer, ReadOptions};
+use gupfs_client::{MdsPeer, OpenFileFlags, ReadOptions, SessionOptions};
 use gupfs_mds::Mds;
 use gupfs_proto::limits::CLIENT_TERM;
 use gupfs_proto::meta::{
@@ -133,6 +133,42 @@ async fn bytes_are_kept_after_the_close_until_the_kernel_forgets_the_inode() {
     assert_eq!(client.status().cached_bytes, 0);
     assert_eq!(read_whole(&pair.one, ino).await, [7; 4096]);
     assert_eq!(client.counts().cached_reads, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn direct_reads_and_clients_without_a_data_cache_read_from_the_servers() {
+    let pair = Pair::new(12).await;
+    let file = pair.two().create("f").await;
+    pair.two().write(&file, 0, &[7; 40_000]).await;
+    pair.two().close(file).await;
+    let options = SessionOptions {
+        shared: true,
+        data_cache_max: 0,
+        ..SessionOptions::default()
+    };
+    let servers = &pair.cluster.servers;
+    let mds = Peer::local(servers.mds.clone());
+    let without = servers.connect_by(mds, options).await;
+    pair.cluster.attach(&without);
+    let direct = OpenFileFlags {
+        direct: true,
+        ..flags()
+    };
+    for (user, how) in [(&pair.one, direct), (&without, flags())] {
+        let client = &user.client;
+        let root = client.root();
+        let ino = client.lookup(&me(), root, &name("f")).await.unwrap().ino;
+        let opened = client.open(&me(), ino, for_reading(), how).await;
+        let file = opened.unwrap().file;
+        for record in 0..8 {
+            assert_eq!(user.read(&file, 4096 * record, 4096).await, [7; 4096]);
+            assert_eq!(user.read(&file, 0, 4096).await, [7; 4096]);
+        }
+        let counts = client.counts();
+        assert_eq!((counts.cached_reads, counts.bytes_read_ahead), (0, 0));
+        assert_eq!(client.status().cached_bytes, 0);
+        user.close(file).await;
+    }
 }
 
 /// What `find`, `ls -lR` and `cat` do: returns the names and the bytes of regular files.

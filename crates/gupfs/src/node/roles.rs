@@ -1,6 +1,7 @@
 //! Starts and stops the metadata server, the object server and the client of `gupfs up`, in order.
 
 use super::{ReservedAddress, Settings};
+use crate::amount::Size;
 use crate::cluster::{KeyListFile, SurveyContext, host_name, survey};
 use crate::config::{self, Atime};
 use crate::exit::{CliError, CliResult};
@@ -313,7 +314,7 @@ pub fn client_options(
     calls: Arc<Calls>,
 ) -> gupfs_client::SessionOptions {
     let defaults = gupfs_client::SessionOptions::default();
-    let read_cache_max = (config.read_cache).and_then(|size| usize::try_from(size.0).ok());
+    let data_cache_max = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
     gupfs_client::SessionOptions {
         name: format!("{}:{}", host_name(), point.display()),
         atime: match config.atime {
@@ -325,7 +326,7 @@ pub fn client_options(
         },
         directory_atime: config.directory_atime.unwrap_or(true),
         observer: Some(calls),
-        read_cache_max: read_cache_max.unwrap_or(defaults.read_cache_max),
+        data_cache_max: (config.data_cache).map_or(defaults.data_cache_max, data_cache_max),
         ..defaults
     }
 }
