@@ -82,6 +82,20 @@ const _: () = assert!(READ_AHEAD_MAX.is_multiple_of(READ_AHEAD_PIECE));
 /// Pieces that tasks of a client read ahead at the same time. Above it nothing more is read ahead.
 pub const READ_AHEAD_PIECES: usize = 64;
 
+/// A file is contended for so long after this client has given up its write lease for another client: if it writes the file again, both
+/// get concurrent leases. A program that has finished its part does not write again so soon.
+pub const CONTENTION: Duration = Duration::from_secs(1);
+
+/// The turn of a client that writes a file without a pause while others wait for its exclusive write lease, as they do when several append
+/// to one file; and how often it looks whether it still writes.
+pub const WRITE_TURN: Duration = Duration::from_millis(10);
+pub const WRITE_TURN_CHECK: Duration = Duration::from_millis(1);
+
+/// How long a client has a concurrent write lease before it asks for the exclusive one, or releases a lease that it does not use; and the
+/// longest pause between such requests, which doubles while others write the file.
+pub const CONCURRENT_LEASE_CHECKS: [Duration; 2] =
+    [Duration::from_secs(1), Duration::from_secs(64)];
+
 /// How long a task may read ahead: nothing waits longer for it if an object server is down.
 pub const READ_AHEAD_TIME_MAX: Duration = Duration::from_secs(1);
 

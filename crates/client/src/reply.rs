@@ -23,6 +23,17 @@ pub fn opened(operation: &str, reply: MetaReplyBody) -> Result<OpenInfo, FsError
     }
 }
 
+/// The reply to `BeginWriteAt`, and whether the lease is concurrent.
+pub fn write_begun(operation: &str, reply: MetaReplyBody) -> Result<(OpenInfo, bool), FsError> {
+    match reply {
+        MetaReplyBody::WriteBegun {
+            opened,
+            is_concurrent,
+        } => Ok((opened, is_concurrent)),
+        _ => unexpected(operation),
+    }
+}
+
 pub fn removed(operation: &str, reply: MetaReplyBody) -> Result<RemovedName, FsError> {
     match reply {
         MetaReplyBody::Removed(removed) => Ok(removed),

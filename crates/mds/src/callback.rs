@@ -95,6 +95,13 @@ impl CallbackTable {
         self.changed.notify_waiters();
     }
 
+    /// Whether the session's client understands `CallbackRequest::Downgrade`.
+    pub fn takes_downgrades(&self, session: SessionId) -> bool {
+        let channels = self.channels.lock();
+        let peer = channels.of_session.get(&session).map(|(_, peer)| peer);
+        peer.is_some_and(|peer| peer.accepts_version(CallbackRequest::DOWNGRADE_SINCE))
+    }
+
     /// Whether the session has a connection.
     pub fn is_connected(&self, session: SessionId) -> bool {
         self.number(session).is_some()

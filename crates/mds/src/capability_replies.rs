@@ -56,7 +56,7 @@ impl CapabilityReplies {
                 let layout = &opened.layout;
                 opened.capability = match &request.op {
                     // The holder of the write lease may write the file. All others get the layout to read the file.
-                    MetaOp::BeginWrite { .. } => {
+                    MetaOp::BeginWrite { .. } | MetaOp::UpgradeWrite { .. } => {
                         issuer.capability(session, ino, layout, Rights::all())
                     }
                     MetaOp::Create { open, .. } | MetaOp::Open { open, .. } => {
@@ -69,6 +69,17 @@ impl CapabilityReplies {
                     _ => issuer.capability(session, ino, layout, Rights::READ),
                 };
                 MetaReplyBody::Opened(opened)
+            }
+            MetaReplyBody::WriteBegun {
+                mut opened,
+                is_concurrent,
+            } => {
+                let (session, ino) = (request.session, opened.attr.ino);
+                opened.capability = issuer.capability(session, ino, &opened.layout, Rights::all());
+                MetaReplyBody::WriteBegun {
+                    opened,
+                    is_concurrent,
+                }
             }
             other => other,
         })

@@ -110,11 +110,11 @@ impl OperationDriver {
                 {
                     return Err(FsError::Busy);
                 }
-                (Prerequisite::Callback { ino, revoke }, _) => {
+                (Prerequisite::Callback { ino, callback }, _) => {
                     // Boxed because it is rare, and its future is larger than the rest of this function.
                     let origin = requester.origin;
                     let callbacks = &self.lease_callbacks;
-                    Box::pin(callbacks.glimpse_or_revoke(&mut lease_context, origin, ino, revoke))
+                    Box::pin(callbacks.call_holders(&mut lease_context, origin, ino, callback))
                         .await?;
                 }
                 (Prerequisite::LeaseQueue(ino), _) => {

@@ -1,21 +1,22 @@
-//! Glimpses and revokes: before an operation uses a file that another session writes, that session reports attributes or releases
-//! its lease.
+//! Glimpses, revokes and downgrades: before an operation uses a file that other sessions write, these report attributes, or release or
+//! downgrade their leases.
 
 use crate::callback::{CallbackOutcome, CallbackTable};
-use crate::limits::{REVOKE_RETRY, REVOKE_TRIES, SCAN_STEP};
+use crate::join;
+use crate::limits::{HOLDER_CALLS, REVOKE_RETRY, REVOKE_TRIES, SCAN_STEP};
 use crate::origin::RequestOrigin;
-use crate::store::MetadataStore;
+use crate::store::{MetadataStore, damaged_record};
 use crate::waits::{WaitList, WaitReason};
 use crate::write_leases::{LeaseContext, WriteLeases};
 use crate::writer_recovery::WriterRecovery;
-use gupfs_namespace::{KeyRange, ParsedKey, RecordKey};
+use gupfs_namespace::{KeyRange, LeaseCallback, ParsedKey, Record, WriteLease, WriteLeaseMode};
 use gupfs_platform::Clock;
 use gupfs_proto::callback::CallbackRequest;
 use gupfs_proto::{FsError, InodeId, SessionId};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
-/// Sends glimpses and revokes to the holders of write leases.
+/// Calls the holders of write leases.
 pub struct LeaseCallbacks {
     store: Arc<MetadataStore>,
     leases: Arc<WriteLeases>,
@@ -55,7 +56,7 @@ impl LeaseCallbacks {
         lease_context.queue_guard = None;
         let ticket = self.leases.queues.enqueue(ino, origin.session);
         // Enqueue first, then read the holders: a grant before that is in the records, and a later one wakes the ticket.
-        if self.lease_holders(ino).await? == [origin.session] {
+        if self.lease_holders(ino, LeaseCallback::Revoke).await? == [origin.session] {
             return Ok(());
         }
         let guard = self
@@ -65,64 +66,85 @@ impl LeaseCallbacks {
         Ok(())
     }
 
-    /// Has the lease holder of a file report its attributes, or release the lease.
-    pub async fn glimpse_or_revoke<'a>(
+    /// Calls the sessions with write leases of a file, all at once: each reports its attributes, or releases or downgrades its lease.
+    pub async fn call_holders<'a>(
         &'a self,
         lease_context: &mut LeaseContext<'a>,
         origin: RequestOrigin,
         ino: InodeId,
-        revoke: bool,
+        callback: LeaseCallback,
     ) -> Result<(), FsError> {
-        tracing::trace!(target: "walk", file = file!(), "glimpse_or_revoke");
-        if revoke && !lease_context.is_first_in_queue(ino) {
+        tracing::trace!(target: "walk", file = file!(), "call_holders");
+        let is_glimpse = callback == LeaseCallback::Glimpse;
+        if !is_glimpse && !lease_context.is_first_in_queue(ino) {
             // The operation then reads the state again: the lease may be free.
             return self.enter_lease_queue(lease_context, origin, ino).await;
         }
         lease_context.callbacks_sent += 1;
-        if revoke && lease_context.callbacks_sent > 1 {
+        let round = lease_context.callbacks_sent;
+        if !is_glimpse && round > 1 {
             // A session that replies to a revoke but keeps the lease is not called in a tight loop.
             self.clock.sleep(REVOKE_RETRY).await;
         }
-        for session in self.lease_holders(ino).await? {
-            if session == origin.session {
-                continue;
-            }
-            let (awaited, callback) = match revoke {
-                true => (
-                    WaitReason::Revoke(session, ino),
-                    CallbackRequest::Revoke { ino },
-                ),
-                false => (
-                    WaitReason::Glimpse(session, ino),
-                    CallbackRequest::Glimpse { ino },
-                ),
-            };
-            let outcome = async {
-                tokio::select! {
-                    biased;
-                    outcome = self.callback_or_recover(session, ino, &callback) => outcome.map(Some),
-                    // It released the lease before the callback arrived, and may wait for the lease behind this request by now.
-                    released = self.lease_released(session, ino) => released.map(|()| None),
-                }
-            };
-            match self.waits.wait(origin, awaited, outcome).await?? {
-                // The session never learned that it holds the lease: its request failed, and a server before this start recorded
-                // the grant. It goes on.
-                Some(CallbackOutcome::Reply(_))
-                    if revoke && lease_context.callbacks_sent > REVOKE_TRIES =>
-                {
-                    Box::pin(self.recovery.take_unknown_lease(ino, session)).await?;
-                }
-                Some(CallbackOutcome::Reply(_)) | None => {}
-                Some(CallbackOutcome::SessionEnded) => {
-                    lease_context.results.add_unreachable(ino, session)
-                }
+        let holders = self.lease_holders(ino, callback).await?;
+        let calls = (holders
+            .into_iter()
+            .filter(|session| *session != origin.session))
+        .map(|session| self.call_holder(origin, session, ino, callback, round));
+        for outcome in join::all(calls.collect(), HOLDER_CALLS).await {
+            if let Some(unreachable) = outcome? {
+                lease_context.results.add_unreachable(ino, unreachable);
             }
         }
-        if !revoke {
+        if is_glimpse {
             lease_context.results.add_report(ino);
         }
         Ok(())
+    }
+
+    /// Returns the session if it has ended.
+    async fn call_holder(
+        &self,
+        origin: RequestOrigin,
+        session: SessionId,
+        ino: InodeId,
+        callback: LeaseCallback,
+        round: u32,
+    ) -> Result<Option<SessionId>, FsError> {
+        let (awaited, request) = match callback {
+            LeaseCallback::Glimpse => (
+                WaitReason::Glimpse(session, ino),
+                CallbackRequest::Glimpse { ino },
+            ),
+            LeaseCallback::Downgrade if self.callbacks.takes_downgrades(session) => (
+                WaitReason::Downgrade(session, ino),
+                CallbackRequest::Downgrade { ino },
+            ),
+            LeaseCallback::Revoke | LeaseCallback::Downgrade => (
+                WaitReason::Revoke(session, ino),
+                CallbackRequest::Revoke { ino },
+            ),
+        };
+        let outcome = async {
+            tokio::select! {
+                biased;
+                outcome = self.callback_or_recover(session, ino, &request) => outcome.map(Some),
+                // It released the lease before the callback arrived, and may wait for the lease behind this request by now.
+                released = self.lease_released(session, ino, callback) => released.map(|()| None),
+            }
+        };
+        match self.waits.wait(origin, awaited, outcome).await?? {
+            // The session never learned that it holds the lease: its request failed, and a server before this start recorded
+            // the grant. It goes on.
+            Some(CallbackOutcome::Reply(_))
+                if callback != LeaseCallback::Glimpse && round > REVOKE_TRIES =>
+            {
+                Box::pin(self.recovery.take_unknown_lease(ino, session)).await?;
+                Ok(None)
+            }
+            Some(CallbackOutcome::Reply(_)) | None => Ok(None),
+            Some(CallbackOutcome::SessionEnded) => Ok(Some(session)),
+        }
     }
 
     /// The reply of the session. If the session has ended, takes the file's state from its objects, if that was not done yet:
@@ -156,27 +178,47 @@ impl LeaseCallbacks {
         Box::pin(self.recovery.recover_writer(ino, session))
     }
 
-    /// Returns when the session is not recorded as the holder of the file's write lease.
-    async fn lease_released(&self, session: SessionId, ino: InodeId) -> Result<(), FsError> {
+    /// Returns when the session is not recorded as a holder of a write lease that this callback is about.
+    async fn lease_released(
+        &self,
+        session: SessionId,
+        ino: InodeId,
+        callback: LeaseCallback,
+    ) -> Result<(), FsError> {
         loop {
             let mut changed = pin!(self.leases.ended.notified());
             changed.as_mut().enable();
-            if !self.lease_holders(ino).await?.contains(&session) {
+            if !self.lease_holders(ino, callback).await?.contains(&session) {
                 return Ok(());
             }
             changed.await;
         }
     }
 
-    async fn lease_holders(&self, ino: InodeId) -> Result<Vec<SessionId>, FsError> {
-        let records = self
-            .store
-            .scan_now(&KeyRange::write_leases(ino), SCAN_STEP)
-            .await?;
-        let session = |key: &RecordKey| match key.parse() {
-            Some(ParsedKey::WriteLease { session, .. }) => Some(session),
-            _ => None,
+    /// The sessions that this callback is for: a downgrade is for holders of exclusive leases.
+    async fn lease_holders(
+        &self,
+        ino: InodeId,
+        callback: LeaseCallback,
+    ) -> Result<Vec<SessionId>, FsError> {
+        let (range, mut limit) = (KeyRange::write_leases(ino), SCAN_STEP);
+        let records = loop {
+            let records = self.store.scan_now(&range, limit).await?;
+            match records.len() < limit {
+                true => break records,
+                false => limit *= 2,
+            }
         };
-        Ok(records.iter().filter_map(|(key, _)| session(key)).collect())
+        let mut holders = Vec::with_capacity(records.len());
+        for (key, value) in &records {
+            let Some(ParsedKey::WriteLease { session, .. }) = key.parse() else {
+                continue;
+            };
+            let lease = WriteLease::decode(value).map_err(|error| damaged_record(key, error))?;
+            if callback != LeaseCallback::Downgrade || lease.mode == WriteLeaseMode::Exclusive {
+                holders.push(session);
+            }
+        }
+        Ok(holders)
     }
 }

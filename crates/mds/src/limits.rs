@@ -117,6 +117,9 @@ pub const REVOKE_RETRY: Duration = Duration::from_millis(10);
 /// everything that it has in flight, so a session that still has the record does not know of the lease.
 pub const REVOKE_TRIES: u32 = 20;
 
+/// Sessions that an operation on a file with many writers calls at the same time.
+pub const HOLDER_CALLS: usize = 256;
+
 /// How often the server looks for sessions whose term is over: a small part of the term.
 pub const EXPIRY_CHECK_EVERY: Duration = Duration::from_secs(1);
 

@@ -29,6 +29,7 @@ pub enum WaitReason {
     /// The attributes of a file whose write lease this session holds.
     Glimpse(SessionId, InodeId),
     Revoke(SessionId, InodeId),
+    Downgrade(SessionId, InodeId),
     /// A session to drop what it knows by leases that a change revokes.
     RevokeLeases(SessionId),
     /// Earlier requests that need the same write lease released.
@@ -60,6 +61,13 @@ impl fmt::Display for WaitReason {
                 write!(
                     f,
                     "session {session} to release its write lease on inode {:x}",
+                    ino.0
+                )
+            }
+            WaitReason::Downgrade(session, ino) => {
+                write!(
+                    f,
+                    "session {session} to let others write inode {:x} beside it",
                     ino.0
                 )
             }

@@ -47,12 +47,26 @@ pub enum Prerequisite {
     /// A truncate of the inode's objects is not finished: wait until `BackgroundOp::TruncateDone` for this id was applied. The
     /// truncate's batch came with `FollowUp::Truncate`; after a start the driver finds the `P` record.
     Truncate(PurgeId),
-    /// Another session has the write lease of this file (`KeyRange::write_leases`): send a glimpse callback to the lease holder
-    /// and note its attribute report in `CallbackResults`; or, with `revoke`, have the holder release the lease. Operations that
-    /// need the lease revoked proceed in the order in which they arrived.
-    Callback { ino: InodeId, revoke: bool },
-    /// Wait until the requests that were queued earlier for a revoke of this file's write lease have finished.
+    /// Other sessions have write leases of this file (`KeyRange::write_leases`): send them this callback. For a glimpse, note their
+    /// attribute reports in `CallbackResults`. Operations that need a lease revoked or downgraded proceed in the order in which they
+    /// arrived.
+    Callback {
+        ino: InodeId,
+        callback: LeaseCallback,
+    },
+    /// Wait until the requests that were queued earlier for a revoke or downgrade of this file's write leases have finished.
     LeaseQueue(InodeId),
+}
+
+/// What the holder of a write lease must do before an operation of another session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeaseCallback {
+    /// Report the file's attributes.
+    Glimpse,
+    /// Release the lease.
+    Revoke,
+    /// Make the exclusive lease a concurrent one.
+    Downgrade,
 }
 
 /// Record changes to commit atomically: a new value, or None to remove the record. Keys ascend and are unique.

@@ -65,7 +65,8 @@ pub use background::BackgroundOp;
 pub use callbacks::CallbackResults;
 pub use context::{OpContext, OriginalResult};
 pub use driver::{
-    ApplyResult, CachedRecord, Effects, FollowUp, Prerequisite, RecordBatch, RecordSource,
+    ApplyResult, CachedRecord, Effects, FollowUp, LeaseCallback, Prerequisite, RecordBatch,
+    RecordSource,
 };
 pub use hash::ReaddirCookie;
 pub use initial_batch::initial_batch;
@@ -75,7 +76,8 @@ pub use record::{
     AcceptedLoss, BackLink, DentryPosition, DirectoryBody, DirectoryDefaultLayout, EntryRecord,
     FileBody, Inode, InodeBody, InodeCounter, KnownTarget, Orphan, Purge, PurgeAction, Record,
     RecordDecodeError, ReplySummary, RetiredVerifier, SessionRecord, StoreFormat, StoredReply,
-    UNASKED_SESSIONS, Unconfirmed, UnfinishedTruncate, Usage, WriteLease, XattrRecord,
+    UNASKED_SESSIONS, Unconfirmed, UnfinishedTruncate, Usage, WriteLease, WriteLeaseMode,
+    XattrRecord,
 };
 pub use reply_leases::{changed_attributes, leasable_keys};
 pub use shard_machine::{Operation, ShardMachine};

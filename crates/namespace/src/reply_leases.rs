@@ -73,7 +73,9 @@ pub fn leasable_keys(
         (MetaOp::BeginRead { .. }, Ok(MetaReplyBody::Opened(opened))) => {
             keys.add_opened(&opened.attr, true);
         }
-        (_, Ok(MetaReplyBody::Opened(opened))) => keys.add_attributes(&opened.attr),
+        (_, Ok(MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. })) => {
+            keys.add_attributes(&opened.attr);
+        }
         (MetaOp::LookupParent { .. }, _) => {}
         (_, Ok(MetaReplyBody::Attr(attr) | MetaReplyBody::Entry(attr))) => {
             keys.add_attributes(attr);
@@ -122,7 +124,9 @@ pub fn changed_attributes(
 fn contained_inode(reply: &MetaReplyBody) -> Option<InodeId> {
     match reply {
         MetaReplyBody::Attr(attr) | MetaReplyBody::Entry(attr) => Some(attr.ino),
-        MetaReplyBody::Opened(opened) => Some(opened.attr.ino),
+        MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. } => {
+            Some(opened.attr.ino)
+        }
         MetaReplyBody::Removed(removed) => removed.attr.map(|attr| attr.ino),
         _ => None,
     }

@@ -1,7 +1,7 @@
 //! Stored replies (NFSv4.1 reply cache): a retransmitted request gets the reply of its execution.
 
 use crate::driver::OpResult;
-use crate::record::{Inode, ReplySummary, StoredReply};
+use crate::record::{Inode, ReplySummary, StoredReply, WriteLeaseMode};
 use crate::requester::RequestingSession;
 use crate::steps::write_lease;
 use crate::view::ReadView;
@@ -36,11 +36,22 @@ pub(crate) fn stored_reply(
     }
     Ok(match last.summary {
         ReplySummary::Done => MetaReplyBody::Done,
+        // A client reports under a lock that another client's report may wait for; no program sees these attributes.
+        ReplySummary::Attr(ino) if op.reports_client_state() => {
+            MetaReplyBody::Attr(view.inode(ino)?.attr())
+        }
         ReplySummary::Attr(ino) => {
             MetaReplyBody::Attr(inode_with_attr_report(view, session, ino)?.attr())
         }
         ReplySummary::Entry(ino) => {
             MetaReplyBody::Entry(inode_with_attr_report(view, session, ino)?.attr())
+        }
+        ReplySummary::Opened { ino, .. } if matches!(op, MetaOp::BeginWriteAt { .. }) => {
+            let mode = write_lease::mode_of(view, session.id, ino)?;
+            MetaReplyBody::WriteBegun {
+                opened: view.inode(ino)?.open_info(false),
+                is_concurrent: mode != Some(WriteLeaseMode::Exclusive),
+            }
         }
         ReplySummary::Opened { ino, created } => {
             MetaReplyBody::Opened(inode_with_attr_report(view, session, ino)?.open_info(created))
@@ -83,6 +94,11 @@ pub(crate) fn summarize_reply(reply: &MetaReplyBody) -> OpResult<ReplySummary> {
         MetaReplyBody::Opened(opened) => ReplySummary::Opened {
             ino: opened.attr.ino,
             created: opened.created,
+        },
+        // The mode of the lease is recorded, and changes only by requests that the session sends after this reply.
+        MetaReplyBody::WriteBegun { opened, .. } => ReplySummary::Opened {
+            ino: opened.attr.ino,
+            created: false,
         },
         MetaReplyBody::Removed(removed) => ReplySummary::Removed {
             victim: removed.victim,

@@ -2,7 +2,7 @@
 //!
 //! While a session has the write lease of a file (`MetaOp::BeginWrite`), only that session knows the file's current size, times
 //! and objects. Before the server replies to another session about that file, it sends the lease holder a glimpse, or revokes the
-//! lease.
+//! lease. Several sessions may have concurrent write leases of a file; then each knows the size and times of its own writes.
 
 use crate::error::FsError;
 use crate::ids::{InodeId, OwnerEpoch, SessionId};
@@ -36,11 +36,19 @@ pub enum CallbackRequest {
         instance: OwnerEpoch,
         revocation: LeaseRevocation,
     },
+    // Since version 4.
+    /// Another session is to write the file beside the holder of its exclusive write lease. The holder finishes its writes under way,
+    /// forgets what it knows by the lease, and makes it a concurrent one (`DowngradeWrite`). It replies when the server has
+    /// acknowledged that; a client without the lease, or with a concurrent one, replies at once.
+    Downgrade { ino: InodeId },
 }
 
 impl CallbackRequest {
     /// The version of the CALLBACK protocol that added `RevokeLeases`.
     pub const REVOKE_LEASES_SINCE: u8 = 3;
+
+    /// The version of the CALLBACK protocol that added `Downgrade`.
+    pub const DOWNGRADE_SINCE: u8 = 4;
 
     /// The callback's name in trace spans and metrics.
     pub fn name(&self) -> &'static str {
@@ -50,6 +58,7 @@ impl CallbackRequest {
             CallbackRequest::CheckOpen { .. } => "removed",
             CallbackRequest::LockGranted { .. } => "granted",
             CallbackRequest::RevokeLeases { .. } => "revoke_leases",
+            CallbackRequest::Downgrade { .. } => "downgrade",
         }
     }
 }

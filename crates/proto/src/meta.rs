@@ -216,8 +216,8 @@ pub enum MetaOp {
         data: Bytes,
         kill_privileges: bool,
     },
-    /// Acquires the write lease: this session writes objects of the file, and owns the file's size, mtime and presence until
-    /// `EndWrite` without `keep_lease`. Creates the layout if the file has none; presence `Never` becomes `Maybe`.
+    /// Acquires the exclusive write lease: only this session writes objects of the file, and it owns the file's size, mtime and presence
+    /// until `EndWrite` without `keep_lease`. Creates the layout if the file has none; presence `Never` becomes `Maybe`.
     BeginWrite {
         ino: InodeId,
         kill_privileges: bool,
@@ -228,7 +228,8 @@ pub enum MetaOp {
         ino: InodeId,
         report: AttrReport,
     },
-    /// Updates or releases the write lease: reports the writes since `BeginWrite` or the last `EndWrite`.
+    /// Updates or releases the write lease: reports the writes since `BeginWrite` or the last `EndWrite`. Reports of sessions with
+    /// concurrent write leases are merged.
     EndWrite {
         ino: InodeId,
         report: AttrReport,
@@ -305,6 +306,29 @@ pub enum MetaOp {
     /// Reopens a file to read it for a cache: no other session has the write lease when the reply is sent, so it may grant a lease on the
     /// data.
     BeginRead {
+        ino: InodeId,
+    },
+
+    // Since version 11.
+    /// Acquires a write lease for writes at given offsets (pwrite(2)), which several sessions may do at the same time. The lease is
+    /// concurrent if other sessions have concurrent ones; or if another session has the exclusive one and this file is `contended`: the
+    /// driver has that session downgrade it first. Otherwise as `BeginWrite`. The reply says which (`WriteBegun`).
+    BeginWriteAt {
+        ino: InodeId,
+        kill_privileges: bool,
+        /// The session has lost its write lease of this file to another one a moment ago.
+        contended: bool,
+    },
+    /// Makes the session's write lease a concurrent one, and reports its writes.
+    DowngradeWrite {
+        ino: InodeId,
+        report: AttrReport,
+    },
+    /// Makes the session's concurrent write lease an exclusive one. It waits for nothing.
+    ///
+    /// # Errors
+    /// `Busy` if another session has a write lease of the file.
+    UpgradeWrite {
         ino: InodeId,
     },
 }
@@ -475,6 +499,13 @@ pub enum MetaReplyBody {
     },
     /// The outcome of an operation, with leases.
     LeaseReply(crate::lease::LeaseReply),
+
+    // Since version 11, to operations of that version.
+    WriteBegun {
+        opened: OpenInfo,
+        /// Other sessions may write the file, too.
+        is_concurrent: bool,
+    },
 }
 
 /// An open file: its attributes, layout and capability.

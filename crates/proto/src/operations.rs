@@ -85,6 +85,8 @@ pub enum ReplyKind {
     Synced,
     Lock,
     LeasesAccepted,
+    /// With the current layout, and the mode of the lease.
+    WriteBegun,
     /// The reply to the operation in it.
     Inner,
 }
@@ -208,6 +210,9 @@ operations! {
     WithOpenCapability       = "proven",          None,                      Driver,      PerPart,                             Inner,            Client,   Same,                   8;
     AcceptLeases             = "accept_leases",   None,                      Driver,      Session,                             LeasesAccepted,   Client,   Same,                   9;
     BeginRead { ino }        = "begin_read",      Some(*ino),                Read,        Open(*ino, AccessMode::READ),        Opened,           Program,  Same,                   10;
+    BeginWriteAt { ino }     = "begin_write_at",  Some(*ino),                Change,      Open(*ino, AccessMode::WRITE),       WriteBegun,       Program,  Same,                   11;
+    DowngradeWrite { ino }   = "downgrade_write", Some(*ino),                Change,      LeaseHolder(*ino),                   Attr,             Client,   Same,                   11;
+    UpgradeWrite { ino }     = "upgrade_write",   Some(*ino),                Change,      LeaseHolder(*ino),                   Opened,           Client,   Same,                   11;
 }
 
 /// The version of META that has an open with these flags: version 7 added O_APPEND.
@@ -327,6 +332,7 @@ impl ReplyKind {
             MetaReplyBody::Attr(_) => matches!(self, ReplyKind::Attr | ReplyKind::AttrOrTooLarge),
             MetaReplyBody::Entry(_) => self == ReplyKind::Entry,
             MetaReplyBody::Opened(_) => self == ReplyKind::Opened,
+            MetaReplyBody::WriteBegun { .. } => self == ReplyKind::WriteBegun,
             MetaReplyBody::LinkTarget(_) => self == ReplyKind::LinkTarget,
             MetaReplyBody::Entries { .. } => self == ReplyKind::Entries,
             MetaReplyBody::Xattr(_) => self == ReplyKind::Xattr,

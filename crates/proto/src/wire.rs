@@ -56,11 +56,12 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 2: replay of changes. 3: capabilities (`capability`). 4: the instance of the server. 5: locks. 6: inline bytes moved to
     // objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `AccessMode`).
     // 8: open capabilities (two operations). 9: leases (an operation and two replies). 10: reading for a cache (an operation).
-    (MessageKind::META, 6, 10),
+    // 11: concurrent write leases (three operations).
+    (MessageKind::META, 6, 11),
     // 2: capabilities. 3: write verifiers.
     (MessageKind::DATA, 3, 3),
-    // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them.
-    (MessageKind::CALLBACK, 2, 3),
+    // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them. 4: downgrade of a write lease.
+    (MessageKind::CALLBACK, 2, 4),
     // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply).
     (MessageKind::CLUSTER, 2, 3),
 ];
@@ -230,6 +231,7 @@ fn min_version_of_callback(request: &callback::CallbackRequest) -> u8 {
         callback::CallbackRequest::RevokeLeases { .. } => {
             callback::CallbackRequest::REVOKE_LEASES_SINCE
         }
+        callback::CallbackRequest::Downgrade { .. } => callback::CallbackRequest::DOWNGRADE_SINCE,
         _ => 2,
     }
 }
@@ -460,6 +462,7 @@ mod tests {
         );
         assert_eq!(number(&meta::MetaOp::AcceptLeases), 41);
         assert_eq!(number(&meta::MetaOp::BeginRead { ino }), 42);
+        assert_eq!(number(&meta::MetaOp::UpgradeWrite { ino }), 45);
     }
 
     #[test]
@@ -495,6 +498,7 @@ mod tests {
         assert_eq!(since(meta::MetaOp::SetFlags { ino, flags }), 7);
         assert_eq!(since(meta::MetaOp::AcceptLeases), 9);
         assert_eq!(since(meta::MetaOp::BeginRead { ino }), 10);
+        assert_eq!(since(meta::MetaOp::UpgradeWrite { ino }), 11);
         let glimpse = callback::CallbackRequest::Glimpse { ino };
         assert_eq!(glimpse.encode().min_version, 2);
         let revocation = crate::lease::LeaseRevocation {
@@ -507,6 +511,8 @@ mod tests {
             revocation,
         };
         assert_eq!(revoke.encode().min_version, 3);
+        let downgrade = callback::CallbackRequest::Downgrade { ino };
+        assert_eq!(downgrade.encode().min_version, 4);
     }
 
     proptest! {

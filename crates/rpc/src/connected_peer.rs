@@ -121,7 +121,8 @@ impl ConnectedPeer {
 
     /// A handle for callbacks to this peer. After the connection has closed every callback fails with `TimedOut`.
     pub fn peer<Q: Message, A: ReplyMessage>(self: &Arc<Self>) -> Peer<Q, A> {
-        Peer::with_transport(Arc::new(CallbackTransport(self.clone())))
+        let newest = self.framed.newest_version(Q::KIND);
+        Peer::with_transport(Arc::new(CallbackTransport(self.clone()))).with_newest_version(newest)
     }
 
     pub(crate) fn status(&self, now: BootTime) -> ConnectedPeerStatus {

@@ -13,12 +13,15 @@ pub trait Service<Q, A>: Send + Sync + 'static {
 /// A handle to one server, in this process or behind a connection. Clones refer to the same server.
 pub struct Peer<Q, A> {
     transport: Arc<dyn Transport<Q, A>>,
+    /// The newest version of the requests that the server understands.
+    newest_version: u8,
 }
 
 impl<Q, A> Clone for Peer<Q, A> {
     fn clone(&self) -> Self {
         Peer {
             transport: self.transport.clone(),
+            newest_version: self.newest_version,
         }
     }
 }
@@ -34,11 +37,28 @@ impl<Q: Send + 'static, A: Send + 'static> Peer<Q, A> {
     pub fn local<S: Service<Q, A>>(server: Arc<S>) -> Peer<Q, A> {
         Peer {
             transport: Arc::new(LocalTransport(server)),
+            newest_version: u8::MAX,
         }
     }
 
     pub(crate) fn with_transport(transport: Arc<dyn Transport<Q, A>>) -> Peer<Q, A> {
-        Peer { transport }
+        Peer {
+            transport,
+            newest_version: u8::MAX,
+        }
+    }
+
+    /// The same, for a server that may be of a former version.
+    pub(crate) fn with_newest_version(self, newest_version: u8) -> Peer<Q, A> {
+        Peer {
+            newest_version,
+            ..self
+        }
+    }
+
+    /// Whether the server understands requests of this version.
+    pub fn accepts_version(&self, version: u8) -> bool {
+        version <= self.newest_version
     }
 
     /// Sends a request and returns its reply. A failure of the connection is an error inside the reply.

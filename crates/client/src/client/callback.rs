@@ -1,5 +1,5 @@
-//! Callbacks from the metadata server: a glimpse (report a leased file's attributes), a revoke (release the lease), which removed
-//! files are open here, the grant of a lock that this client waits for, and the revocation of leases on metadata.
+//! Callbacks from the metadata server: a glimpse (report a leased file's attributes), a revoke (release the lease), a
+//! downgrade (let others write beside this client), which removed files are open here, the grant of a lock that this client waits for, and the revocation of leases on metadata.
 
 use super::Client;
 use gupfs_proto::FsError;
@@ -28,6 +28,7 @@ impl Client {
         match request {
             CallbackRequest::Glimpse { ino } => self.files.leases.answer_glimpse(ino).await?,
             CallbackRequest::Revoke { ino } => self.files.leases.answer_revoke(ino).await?,
+            CallbackRequest::Downgrade { ino } => self.files.leases.answer_downgrade(ino).await?,
             CallbackRequest::LockGranted {
                 session,
                 instance,

@@ -79,7 +79,7 @@ impl FileIo {
     fn has_lease_for_pages(&self, inode: &ActiveInode) -> bool {
         let (has_write_lease, writers) = {
             let state = inode.state();
-            (state.has_write_lease(), state.opens.writers())
+            (state.has_exclusive_write_lease(), state.opens.writers())
         };
         match has_write_lease {
             true => self.mds.is_valid(),

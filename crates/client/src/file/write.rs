@@ -132,12 +132,37 @@ impl FileIo {
             0 => return Err(FsError::TooLarge),
             room => data.truncate(usize::try_from(room).unwrap_or(usize::MAX)),
         }
-        let moves_end = offset + ByteCount(data.len() as u64) > end;
+        let write_end = offset + ByteCount(data.len() as u64);
+        let moves_end = write_end > end;
+        if inode.state().has_concurrent_write_lease() {
+            let progress = self.objects.write(inode, offset, &data).await;
+            return self.finish_concurrent_write(inode, offset, write_end, progress);
+        }
         if moves_end {
             self.leases.truncate_leftovers_before_growth(inode).await?;
         }
         let progress = self.objects.write(inode, offset, &data).await;
         self.finish_write(inode, offset, progress, moves_end).await
+    }
+
+    /// Where other clients write too, also the bytes of a part that failed are part of the file: truncating them could truncate theirs.
+    fn finish_concurrent_write(
+        &self,
+        inode: &ActiveInode,
+        offset: FileOffset,
+        write_end: FileOffset,
+        progress: WriteProgress,
+    ) -> Result<WriteDone, FsError> {
+        let mut state = inode.state();
+        state.data_changed(write_end, self.clock.now());
+        match progress.error {
+            Some(error) if progress.written == ByteCount(0) => Err(error),
+            _ => Ok(WriteDone {
+                written: progress.written.0,
+                offset: offset.0,
+                size: state.end_of_file().0,
+            }),
+        }
     }
 
     /// Makes the written bytes part of the file.

@@ -53,6 +53,11 @@ impl RangeLocks {
         self.lock(FileOffset(0)..END, true)
     }
 
+    /// Whether an exclusive lock is held: the file is being changed.
+    pub fn is_changing(&self) -> bool {
+        self.0.lock().held.iter().any(|lock| lock.exclusive)
+    }
+
     fn lock(&self, range: Range<FileOffset>, exclusive: bool) -> RangeLockFuture<'_> {
         RangeLockFuture {
             ranges: self,

@@ -170,7 +170,8 @@ impl InodeTable {
                 drop(state);
                 return OverlaidAttr::LeaseEnding(file);
             }
-            if meant == DuringLeaseEnd::Overlaid && state.is_authoritative() {
+            let is_known = state.is_authoritative() || state.has_concurrent_write_lease();
+            if meant == DuringLeaseEnd::Overlaid && is_known {
                 let attr = state.overlay(attr);
                 drop(state);
                 return OverlaidAttr::Current(attr, Some(file));

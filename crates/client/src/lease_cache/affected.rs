@@ -54,6 +54,9 @@ pub fn affected_by(
         | MetaOp::Truncate { ino, .. }
         | MetaOp::WriteInline { ino, .. }
         | MetaOp::BeginWrite { ino, .. }
+        | MetaOp::BeginWriteAt { ino, .. }
+        | MetaOp::DowngradeWrite { ino, .. }
+        | MetaOp::UpgradeWrite { ino }
         | MetaOp::SpillInline { ino, .. }
         | MetaOp::EndWrite { ino, .. }
         | MetaOp::KillPrivileges { ino } => affected.add_inode(*ino),

@@ -31,7 +31,7 @@ impl Namespace {
         op: MetaOp,
         set: SetAttr,
     ) -> Result<Attr, FsError> {
-        let _reporting = file.reporting.lock().await;
+        let _reporting = self.leases.lock_without_concurrent_lease(file).await?;
         let before = file.state().unreported_times();
         let attr = reply::entry("setattr", self.mds.call(caller, op).await?)?;
         let mut state = file.state();

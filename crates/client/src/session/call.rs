@@ -41,7 +41,9 @@ impl MdsSession {
             .call_across_restarts(caller, op, open_capabilities, slot_seq)
             .await;
         pending_call.finish(result.is_ok());
-        if let Ok(MetaReplyBody::Opened(opened)) = &mut result {
+        if let Ok(MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. }) =
+            &mut result
+        {
             match self.id() == session {
                 // The caller takes the open capability from this reply.
                 true => (self.capabilities).put_file(opened.attr.ino, opened.capability.clone()),
@@ -170,7 +172,7 @@ impl MdsSession {
         synced.map(|_| ())
     }
 
-    /// Whether the server may send a callback to another client before it answers. Never for a file with a write lease here, and
+    /// Whether the server may send a callback to another client before it answers. Never for a file that only this client writes, and
     /// never for this client's own reports.
     fn may_wait_for_callbacks(&self, op: &MetaOp) -> bool {
         if !self.is_shared() || op.reports_client_state() {
@@ -178,7 +180,7 @@ impl MdsSession {
         }
         !op.operation()
             .subject
-            .is_some_and(|ino| self.state.has_write_lease(ino))
+            .is_some_and(|ino| self.state.has_exclusive_write_lease(ino))
     }
 }
 
@@ -212,7 +214,8 @@ fn replay_record(sent: &SentRequest<'_>, reply: &meta::MetaReply) -> Option<Repl
         _ => None,
     };
     let layout = match (sent.op, &reply.result) {
-        (MetaOp::BeginWrite { .. }, Ok(MetaReplyBody::Opened(opened))) => {
+        (MetaOp::BeginWrite { .. }, Ok(MetaReplyBody::Opened(opened)))
+        | (MetaOp::BeginWriteAt { .. }, Ok(MetaReplyBody::WriteBegun { opened, .. })) => {
             Some(opened.layout.clone())
         }
         _ => None,

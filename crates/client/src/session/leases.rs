@@ -127,7 +127,7 @@ impl MdsSession {
     /// No bytes of files, here or in the kernel, are covered by a lease from now on.
     pub(super) async fn drop_all_pages(&self) {
         self.data_cache.clear();
-        let is_writable = |ino| self.state.has_write_lease(ino);
+        let is_writable = |ino| self.state.has_exclusive_write_lease(ino);
         (self.kernel_pages)
             .drop_all(PAGES_RESTART_MAX, is_writable)
             .await;

@@ -35,6 +35,11 @@ impl ClientSessionState {
         file.is_some_and(|file| file.state().has_write_lease())
     }
 
+    pub fn has_exclusive_write_lease(&self, ino: InodeId) -> bool {
+        let file = self.inodes.get(ino);
+        file.is_some_and(|file| file.state().has_exclusive_write_lease())
+    }
+
     /// The session has ended: nothing of its state may be reported in the next one. Waits for operations on files in progress.
     pub async fn invalidate(&self) {
         for inode in self.inodes.all() {

@@ -84,6 +84,11 @@ impl MetadataLeases {
         self.table.reopen(id);
     }
 
+    /// See `LeaseTable::note_conflicts`.
+    pub fn note_conflicts(&mut self, by: SessionId, conflicts: &LeaseConflicts, now: BootTime) {
+        self.table.note_conflicts(by, conflicts, elapsed(now));
+    }
+
     /// A batch with these changes is staged.
     pub fn note_changes(&mut self, by: SessionId, keys: &[LeaseKey], now: BootTime) {
         self.table.note_changes(by, keys, elapsed(now));

@@ -35,6 +35,7 @@ impl NewFiles {
                 | MetaOp::Truncate { ino, .. }
                 | MetaOp::BeginRead { ino }
                 | MetaOp::BeginWrite { ino, .. }
+                | MetaOp::BeginWriteAt { ino, .. }
                 | MetaOp::WriteInline { ino, .. },
                 _,
             ) => self.opened(*ino, session),

@@ -75,6 +75,10 @@ impl ShardDriver {
                 let conflicts = shard.leases.conflicts(by, &changes);
                 if !conflicts.revocations.is_empty() {
                     closed.close(&mut shard.leases, &changes);
+                    let now = shard.boot();
+                    if let Some(by) = by {
+                        shard.leases.note_conflicts(by, &conflicts, now);
+                    }
                     return Ok(Attempt::Revoke(conflicts));
                 }
                 let seen = view.newest();
@@ -106,9 +110,9 @@ impl ShardDriver {
 
     fn must_queue(&self, op: Operation<'_>, lease_context: &LeaseContext<'_>) -> bool {
         match op {
-            Operation::Client(meta::MetaOp::BeginWrite { ino, .. }) => {
-                !lease_context.is_first_in_queue(*ino) && self.leases.queues.has_waiters(*ino)
-            }
+            Operation::Client(
+                meta::MetaOp::BeginWrite { ino, .. } | meta::MetaOp::BeginWriteAt { ino, .. },
+            ) => !lease_context.is_first_in_queue(*ino) && self.leases.queues.has_waiters(*ino),
             _ => false,
         }
     }

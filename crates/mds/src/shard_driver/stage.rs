@@ -98,12 +98,17 @@ impl ShardDriver {
             shard.new_files.note_reply(session, op, reply);
         }
         match op {
-            Operation::Client(meta::MetaOp::BeginWrite { ino, .. }) if result.is_ok() => {
+            Operation::Client(
+                meta::MetaOp::BeginWrite { ino, .. } | meta::MetaOp::BeginWriteAt { ino, .. },
+            ) if result.is_ok() => {
                 self.leases.queues.lease_granted(*ino, session);
             }
-            Operation::Client(meta::MetaOp::EndWrite {
-                keep_lease: false, ..
-            })
+            Operation::Client(
+                meta::MetaOp::EndWrite {
+                    keep_lease: false, ..
+                }
+                | meta::MetaOp::DowngradeWrite { .. },
+            )
             | Operation::Background(BackgroundOp::RecoverWriteLease { .. }) => {
                 self.leases.ended.notify_waiters()
             }

@@ -15,6 +15,6 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub struct WriteLeases {
     pub queues: LeaseQueues,
-    /// Signals that a session released its write lease, or lost it.
+    /// Signals that a session released or downgraded its write lease, or lost it.
     pub ended: Notify,
 }

@@ -8,7 +8,7 @@ use gupfs_mds::Mds;
 use gupfs_namespace::ParsedKey;
 use gupfs_proto::callback::{CallbackReply, CallbackReplyBody, CallbackRequest};
 use gupfs_proto::limits::SERVER_TERM;
-use gupfs_proto::meta::{AttrReport, MetaOp};
+use gupfs_proto::meta::{AttrReport, MetaOp, MetaReplyBody};
 use gupfs_proto::{FsError, InodeId};
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
@@ -36,7 +36,18 @@ impl Service<CallbackRequest, CallbackReply> for CallbackClient {
         self.note(format!("{} is asked to {}", self.name, request.name()));
         match request {
             CallbackRequest::LockGranted { .. } | CallbackRequest::RevokeLeases { .. } => {}
-            CallbackRequest::Glimpse { .. } | CallbackRequest::Revoke { .. } if self.unaware => {}
+            CallbackRequest::Glimpse { .. }
+            | CallbackRequest::Revoke { .. }
+            | CallbackRequest::Downgrade { .. }
+                if self.unaware => {}
+            CallbackRequest::Downgrade { ino } => {
+                let report = AttrReport {
+                    size: 300,
+                    ..AttrReport::default()
+                };
+                let op = MetaOp::DowngradeWrite { ino, report };
+                self.client.change(2, op).await.unwrap();
+            }
             CallbackRequest::Glimpse { ino } => self.end_write(ino, true).await,
             CallbackRequest::Revoke { ino } => {
                 short_pause().await;
@@ -97,6 +108,22 @@ impl CallbackClient {
         self.note(format!("{} has the lease", self.name));
     }
 
+    /// Whether the lease is concurrent, and the size in the reply.
+    async fn begin_write_at(&self, ino: InodeId, contended: bool) -> (bool, u64) {
+        let op = MetaOp::BeginWriteAt {
+            ino,
+            kill_privileges: false,
+            contended,
+        };
+        match self.client.change(3, op).await.unwrap() {
+            MetaReplyBody::WriteBegun {
+                opened,
+                is_concurrent,
+            } => (is_concurrent, opened.attr.size),
+            other => panic!("{other:?}"),
+        }
+    }
+
     async fn end_write(&self, ino: InodeId, keep: bool) {
         let op = MetaOp::EndWrite {
             ino,
@@ -149,6 +176,70 @@ fn write_leases_are_granted_in_request_order() {
         assert_eq!(three.client.attr(ino).await.unwrap().size, 0);
         assert_eq!(log.lock().last().unwrap(), "one is asked to tell");
         one.end_write(ino, false).await;
+        instance.mds.stop().await.unwrap();
+        fixture.kill(&instance.platform).await;
+        fixture.check().await;
+    });
+}
+
+#[test]
+fn several_sessions_write_a_contended_file_at_the_same_time() {
+    simulate(async {
+        let fixture = Simulated::new(8);
+        let instance = fixture.start().await;
+        let log = Arc::default();
+        let mut sessions = Vec::new();
+        for name in ["one", "two", "three"] {
+            let session = CallbackClient::new(&instance.mds, name, &log).await;
+            sessions.push(session.attached());
+        }
+        let [one, two, three] = &sessions[..] else {
+            panic!()
+        };
+        let ino = one.client.create(0, InodeId::ROOT, "f").await.unwrap();
+        let taken = || std::mem::take(&mut *log.lock());
+        assert_eq!(one.begin_write_at(ino, true).await, (false, 0));
+        assert_eq!(two.begin_write_at(ino, false).await, (false, 0));
+        assert_eq!(taken(), ["one is asked to give_back"]);
+        assert_eq!(one.begin_write_at(ino, true).await, (true, 300));
+        assert_eq!(taken(), ["two is asked to downgrade"]);
+        assert_eq!(three.begin_write_at(ino, false).await, (true, 300));
+        assert_eq!(taken(), [""; 0], "the file is shared already");
+        // All are asked for their attributes, and all leases are revoked for one that must be alone.
+        let four = CallbackClient::new(&instance.mds, "four", &log)
+            .await
+            .attached();
+        assert_eq!(four.client.attr(ino).await.unwrap().size, 300);
+        let mut asked = taken();
+        asked.sort();
+        assert_eq!(asked.len(), 3, "{asked:?}");
+        four.begin_write(ino).await;
+        assert_eq!(taken().len(), 4, "three revokes, and the grant");
+        four.end_write(ino, false).await;
+        instance.mds.stop().await.unwrap();
+        fixture.kill(&instance.platform).await;
+        fixture.check().await;
+    });
+}
+
+/// A lease whose grant was lost with its reply, and a session that does not know of it.
+#[test]
+fn an_exclusive_lease_of_which_its_session_does_not_know_is_taken_for_a_concurrent_one() {
+    simulate(async {
+        let fixture = Simulated::new(9);
+        let instance = fixture.start().await;
+        let log = Arc::default();
+        let mut one = CallbackClient::new(&instance.mds, "one", &log).await;
+        one.unaware = true;
+        let one = one.attached();
+        let two = CallbackClient::new(&instance.mds, "two", &log)
+            .await
+            .attached();
+        let ino = one.client.create(0, InodeId::ROOT, "f").await.unwrap();
+        one.client.begin_write(ino).await;
+        let (is_concurrent, _) = two.begin_write_at(ino, true).await;
+        assert!(!is_concurrent, "nobody else writes it");
+        two.end_write(ino, false).await;
         instance.mds.stop().await.unwrap();
         fixture.kill(&instance.platform).await;
         fixture.check().await;

@@ -1,4 +1,5 @@
-//! Directories that several sessions change by turns: the server grants no leases on them until they are quiet.
+//! Directories and other inodes that several sessions change by turns: the server grants no leases on names of these directories, nor on the
+//! attributes of these inodes, until they are quiet.
 
 use super::limits::{DIRECTORIES_WATCHED, SHARED_QUIET, SHARED_WITHIN};
 use gupfs_proto::{InodeId, SessionId};

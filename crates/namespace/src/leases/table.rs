@@ -143,6 +143,17 @@ impl LeaseTable {
         }
     }
 
+    /// A change by this session breaks these leases. An inode that two sessions change by turns becomes shared, as a directory does: a lease
+    /// on its attributes would delay the next change, and be of no use.
+    pub fn note_conflicts(&mut self, by: SessionId, conflicts: &LeaseConflicts, now: Duration) {
+        let revoked = conflicts.revocations.values();
+        for key in revoked.flat_map(|revocation| &revocation.keys) {
+            if let LeaseKey::Attributes(ino) = key {
+                self.shared.note_change(*ino, by, now);
+            }
+        }
+    }
+
     /// The session has answered a revocation.
     pub fn revoked(&mut self, session: SessionId, revocation: &LeaseRevocation) {
         for key in &revocation.keys {

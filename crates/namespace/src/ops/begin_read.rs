@@ -22,8 +22,8 @@ pub(crate) fn begin_read(
 
 #[cfg(test)]
 mod tests {
-    use crate::Prerequisite;
     use crate::testing::*;
+    use crate::{LeaseCallback, Prerequisite};
     use gupfs_proto::meta::{MetaOp, MetaReplyBody};
     use gupfs_proto::{Caller, FsError, SessionId};
 
@@ -37,7 +37,7 @@ mod tests {
         assert_eq!(server.request(&Caller::root(), &op), Err(FsError::Busy));
         let revoke = Prerequisite::Callback {
             ino: file,
-            revoke: true,
+            callback: LeaseCallback::Revoke,
         };
         assert_eq!(server.prerequisite, Some(revoke));
         assert_eq!(server.batch.len(), 0);

@@ -1,14 +1,14 @@
 use crate::context::OpContext;
-use crate::driver::{FollowUp, OpResult, Prerequisite};
-use crate::key::RecordKey;
-use crate::record::{Inode, WriteLease};
+use crate::driver::{OpResult, Prerequisite};
+use crate::record::{Inode, WriteLeaseMode};
 use crate::requester::RequestingSession;
+use crate::steps::write_lease_grant::{self, LeaseGrant};
 use crate::steps::{default_layout, orphan, privileges, truncation, write_lease};
 use crate::view::{OpView, ReadView};
 use crate::{flag_checks, generations, placement};
 use gupfs_proto::layout::Component;
 use gupfs_proto::meta::{MetaReplyBody, PlacementTarget};
-use gupfs_proto::{Caller, FsError, InodeId, Layout, OwnerEpoch, Presence};
+use gupfs_proto::{Caller, FsError, InodeId, Layout, OwnerEpoch};
 
 /// The inputs of a new layout besides the file.
 pub(crate) struct PlacementContext<'a> {
@@ -33,6 +33,9 @@ impl<'a> PlacementContext<'a> {
 /// the layout, which is created now if there is none; from now on it is the authority for size, mtime and presence. Every object
 /// may exist from now on, whatever happens to the session. This record is durable before the first object exists, unless no
 /// server could ever assign the new layout's generations again (`generations`). Inline bytes stay until `SpillInline`.
+///
+/// # Errors
+/// `Busy` if the session has a concurrent write lease: `UpgradeWrite` makes that exclusive.
 pub(crate) fn begin_write(
     view: &mut OpView,
     session: &RequestingSession,
@@ -46,43 +49,30 @@ pub(crate) fn begin_write(
     let file = inode.file()?;
     orphan::check_orphan_user(view, session, &inode, false)?;
     flag_checks::check_contents(&inode)?;
-    let lease = RecordKey::write_lease(ino, session.id);
-    let has_lease = view.get::<WriteLease>(&lease)?.is_some();
-    // The lease holder's own operation never waits for the lease.
-    if !has_lease {
-        if session.must_queue {
-            return Err(Prerequisite::LeaseQueue(ino).into());
-        }
-        write_lease::require_revoked(view, session, &inode)?;
+    let mode = write_lease::mode_of(view, session.id, ino)?;
+    match mode {
+        // The lease holder's own operation never waits for the lease.
+        Some(WriteLeaseMode::Exclusive) => {}
+        Some(WriteLeaseMode::Concurrent) => return Err(FsError::Busy.into()),
+        None if session.must_queue => return Err(Prerequisite::LeaseQueue(ino).into()),
+        None => write_lease::require_revoked(view, session, &inode)?,
     }
     truncation::check_no_unfinished_truncate(file, ino)?;
     let is_new_layout = file.layout.is_empty();
-    let mut layout = match is_new_layout {
+    let layout = match is_new_layout {
         true => new_layout(view, context, &inode, file.next_generation)?,
         false => file.layout.clone(),
     };
-    let has_new_maybe = mark_never_as_maybe(&mut layout);
-    if !has_lease || has_new_maybe {
-        view.check_growth_allowed()?;
-        // The `M` record must be durable, too: if a power loss discarded it, the server would not query the objects for the
-        // file's size, and bytes that they have beyond its end would become visible when it grows.
-        if !is_new_layout || !generations::are_in_owner_window(&layout, context.owner_epoch) {
-            view.add_follow_up(FollowUp::AwaitDurable);
-        }
-        view.change_file(ino, |inode, file| {
-            let generations = layout
-                .components
-                .iter()
-                .map(|component| component.generation.0 + 1);
-            file.next_generation = generations.fold(file.next_generation, u32::max);
-            file.layout = layout;
-            file.write_leases += u32::from(!has_lease);
-            inode.data_version += 1;
-        })?;
-    }
-    if !has_lease {
-        view.put(lease, &WriteLease { since: view.now() });
-    }
+    // The `M` record must be durable, too: if a power loss discarded it, the server would not query the objects for the file's size,
+    // and bytes that they have beyond its end would become visible when it grows.
+    let must_be_durable =
+        !is_new_layout || !generations::are_in_owner_window(&layout, context.owner_epoch);
+    let grant = LeaseGrant {
+        mode: WriteLeaseMode::Exclusive,
+        layout,
+        must_be_durable,
+    };
+    write_lease_grant::grant(view, session.id, ino, grant)?;
     privileges::kill_after_client_write(view, caller, ino, kill_privileges)?;
     Ok(MetaReplyBody::Opened(view.inode(ino)?.open_info(false)))
 }
@@ -116,20 +106,6 @@ fn replayed_layout(original: &Layout, next_generation: u32) -> OpResult<Layout> 
         return Err(FsError::Malformed(why.into()).into());
     }
     Ok(original.clone())
-}
-
-/// Marks every object that is known not to exist as one that may exist; returns whether there was one.
-fn mark_never_as_maybe(layout: &mut Layout) -> bool {
-    let mut has_new_maybe = false;
-    for component in &mut layout.components {
-        for stripe in 0..component.targets.len() {
-            if component.presence.get(stripe) == Presence::Never {
-                component.presence.set(stripe, Presence::Maybe);
-                has_new_maybe = true;
-            }
-        }
-    }
-    has_new_maybe
 }
 
 #[cfg(test)]

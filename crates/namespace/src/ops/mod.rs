@@ -8,8 +8,10 @@ mod access;
 mod acl_change;
 mod begin_read;
 mod begin_write;
+mod begin_write_at;
 mod create;
 mod default_layout;
+mod downgrade_write;
 mod end_write;
 mod getattr;
 mod kill_privileges;
@@ -31,6 +33,7 @@ mod symlink;
 mod tmpfile;
 mod truncate;
 mod unlink;
+mod upgrade_write;
 mod write_inline;
 mod xattr_get;
 mod xattr_list;
@@ -146,6 +149,23 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
             *ino,
             *kill_privileges,
         ),
+        MetaOp::BeginWriteAt {
+            ino,
+            kill_privileges,
+            contended,
+        } => begin_write_at::begin_write_at(
+            view,
+            session,
+            caller,
+            &PlacementContext::from_context(ctx),
+            *ino,
+            *kill_privileges,
+            *contended,
+        ),
+        MetaOp::DowngradeWrite { ino, report } => {
+            downgrade_write::downgrade_write(view, session.id, *ino, report)
+        }
+        MetaOp::UpgradeWrite { ino } => upgrade_write::upgrade_write(view, session, *ino),
         MetaOp::BeginRead { ino } => begin_read::begin_read(view, session, *ino),
         MetaOp::SpillInline { ino, report } => {
             spill_inline::spill_inline(view, spill_inline::may_lose_unsynced(ctx), *ino, report)

@@ -174,7 +174,6 @@ fn small_records_of_version_1() {
     );
     let since = Timestamp::new(1_700_000_000, 5);
     check_image(Orphan { since }, expect!["0180c49fd50c05"]);
-    check_image(WriteLease { since }, expect!["0180c49fd50c05"]);
     check_image(Unconfirmed { since }, expect!["0180c49fd50c05"]);
     let session = SessionRecord {
         client: "host".into(),
@@ -213,6 +212,26 @@ fn small_records_of_version_1() {
         },
         expect!["01ac020580808080802080c49fd50c00"],
     );
+}
+
+#[test]
+fn write_leases_of_version_2() {
+    let since = Timestamp::new(1_700_000_000, 5);
+    let exclusive = WriteLease {
+        since,
+        mode: WriteLeaseMode::Exclusive,
+    };
+    check_image(exclusive, expect!["0280c49fd50c0500"]);
+    check_image(
+        WriteLease {
+            mode: WriteLeaseMode::Concurrent,
+            ..exclusive
+        },
+        expect!["0280c49fd50c0501"],
+    );
+    // Of version 1, when every lease was exclusive.
+    let old = Bytes::from_static(b"\x01\x80\xc4\x9f\xd5\x0c\x05");
+    assert_eq!(WriteLease::decode(&old), Ok(exclusive));
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub use names::{BackLink, EntryRecord, XattrRecord};
 pub use purge::{Purge, PurgeAction};
 pub use sessions::{
     Orphan, ReplySummary, SessionRecord, StoredReply, UNASKED_SESSIONS, Unconfirmed, WriteLease,
+    WriteLeaseMode,
 };
 pub use shard::{AcceptedLoss, InodeCounter, KnownTarget, RetiredVerifier, StoreFormat, Usage};
 

@@ -54,11 +54,21 @@ pub struct Orphan {
 /// The session id in the `O` record that keeps an unlinked file until all sessions were asked whether they have it open.
 pub const UNASKED_SESSIONS: SessionId = SessionId(0);
 
-/// `M ino session`: this session has the file's write lease and writes its objects; it is the authority for size, mtime and
-/// presence.
+/// `M ino session`: this session has a write lease of the file and writes its objects; it is the authority for size, mtime and
+/// presence, together with other sessions if the lease is concurrent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WriteLease {
     pub since: Timestamp,
+    pub mode: WriteLeaseMode,
+}
+
+/// The modes EX and CW of a distributed lock manager.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum WriteLeaseMode {
+    /// No other session writes the file.
+    Exclusive,
+    /// Other sessions with such a lease may write the file, too.
+    Concurrent,
 }
 
 /// `L ino`: it is not known which objects of the file survive a power loss; a background task confirms them.
@@ -67,7 +77,32 @@ pub struct Unconfirmed {
     pub since: Timestamp,
 }
 
-impl_record_v1!(SessionRecord, Orphan, WriteLease, Unconfirmed);
+impl_record_v1!(SessionRecord, Orphan, Unconfirmed);
+
+const WRITE_LEASE_VERSION: u8 = 2;
+
+/// `M` when every lease was exclusive.
+#[derive(Serialize, Deserialize)]
+struct WriteLeaseV1 {
+    since: Timestamp,
+}
+
+impl Record for WriteLease {
+    fn encode(&self) -> Bytes {
+        encode_body(WRITE_LEASE_VERSION, self)
+    }
+
+    fn decode(value: &Bytes) -> Result<WriteLease, RecordDecodeError> {
+        if value.first() != Some(&V1) {
+            return decode_body(WRITE_LEASE_VERSION, value);
+        }
+        let old: WriteLeaseV1 = decode_body(V1, value)?;
+        Ok(WriteLease {
+            since: old.since,
+            mode: WriteLeaseMode::Exclusive,
+        })
+    }
+}
 
 const REPLY_VERSION: u8 = 2;
 

@@ -3,7 +3,7 @@
 use crate::record::{FileBody, Inode};
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::AttrReport;
-use gupfs_proto::{FsError, Presence};
+use gupfs_proto::{FsError, Presence, Timestamp};
 
 /// # Errors
 /// `TooLarge`; `Malformed` for an object that is not in the layout.
@@ -40,6 +40,22 @@ pub(crate) fn apply(inode: &mut Inode, file: &mut FileBody, report: &AttrReport)
         let component = &mut file.layout.components[*component as usize];
         component.presence.set(*stripe as usize, Presence::Present);
     }
+}
+
+/// Merges the report of one of several sessions that write the file: each knows its own writes. The file never becomes smaller while they
+/// write it, since a truncate revokes their leases.
+pub(crate) fn merge(inode: &mut Inode, file: &mut FileBody, report: &AttrReport, now: Timestamp) {
+    let merged = AttrReport {
+        size: report.size.max(inode.size),
+        blocks: report.blocks.max(inode.blocks),
+        mtime: report.mtime.map(|mtime| match inode.mtime > now {
+            // A program has set it (utimensat(2)) to a time that is still to come: every write replaces that.
+            true => mtime,
+            false => mtime.max(inode.mtime),
+        }),
+        ..report.clone()
+    };
+    apply(inode, file, &merged);
 }
 
 /// Whether the session created an object that a power loss may discard.

@@ -12,3 +12,4 @@ pub(crate) mod privileges;
 pub(crate) mod purge;
 pub(crate) mod truncation;
 pub(crate) mod write_lease;
+pub(crate) mod write_lease_grant;

@@ -1,14 +1,16 @@
 //! Files with a write lease of another session: the lease holder's attributes are newer than the record (docs/decisions,
 //! "One session has the write lease of a file").
 //!
-//! At most one live session has the write lease of a file. An operation of another session that reads attributes which the lease
-//! covers (size, times, presence) first needs the holder's attribute report; one that changes them needs the lease revoked.
+//! At most one live session has an exclusive write lease of a file, or any number have concurrent ones. An operation of another session
+//! that reads attributes which the leases cover (size, times, presence) first needs the holders' attribute reports; one that changes them
+//! needs the leases revoked.
 
-use crate::driver::{OpResult, Prerequisite};
+use crate::driver::{LeaseCallback, OpError, OpResult, Prerequisite};
 use crate::key::{KeyRange, ParsedKey, RecordKey};
-use crate::record::{Inode, WriteLease};
+use crate::record::{Inode, WriteLease, WriteLeaseMode};
 use crate::requester::RequestingSession;
-use crate::view::ReadView;
+use crate::view::{ReadView, decode};
+use gupfs_proto::{InodeId, SessionId};
 
 /// Requires the attribute report of another session that has the write lease. An operation calls this before it returns
 /// attributes of the file.
@@ -23,12 +25,7 @@ pub(crate) fn require_attr_report(
     if is_reported || !is_leased_by_other(view, session, inode)? {
         return Ok(());
     }
-    let revoke = false;
-    Err(Prerequisite::Callback {
-        ino: inode.ino,
-        revoke,
-    }
-    .into())
+    Err(required(inode, LeaseCallback::Glimpse))
 }
 
 /// Requires that no other session has the write lease. An operation calls this before it changes size, contents or times of the
@@ -42,12 +39,69 @@ pub(crate) fn require_revoked(
     if !is_leased_by_other(view, session, inode)? {
         return Ok(());
     }
-    let revoke = true;
-    Err(Prerequisite::Callback {
-        ino: inode.ino,
-        revoke,
+    Err(required(inode, LeaseCallback::Revoke))
+}
+
+/// Requires that no other session has an exclusive write lease.
+pub(crate) fn require_downgraded(
+    view: &mut ReadView,
+    session: &RequestingSession,
+    inode: &Inode,
+) -> OpResult<()> {
+    let modes = modes_of_others(view, session, inode)?;
+    match modes.contains(&WriteLeaseMode::Exclusive) {
+        true => Err(required(inode, LeaseCallback::Downgrade)),
+        false => Ok(()),
     }
-    .into())
+}
+
+/// Whether another session has a concurrent write lease.
+pub(crate) fn has_concurrent(
+    view: &mut ReadView,
+    session: &RequestingSession,
+    inode: &Inode,
+) -> OpResult<bool> {
+    let modes = modes_of_others(view, session, inode)?;
+    Ok(modes.contains(&WriteLeaseMode::Concurrent))
+}
+
+/// The modes of the write leases of some other sessions. The holder of an exclusive lease is the only one, but for dead ones that are
+/// unreachable: so two records beside those show it.
+fn modes_of_others(
+    view: &mut ReadView,
+    session: &RequestingSession,
+    inode: &Inode,
+) -> OpResult<Vec<WriteLeaseMode>> {
+    let ino = inode.ino;
+    let some = match session.callbacks.has_unreachable(ino) {
+        true => inode.file()?.write_leases as usize,
+        false => 2,
+    };
+    let mut modes = Vec::new();
+    for (key, value) in view.scan(KeyRange::write_leases(ino), some)? {
+        let Some(ParsedKey::WriteLease { session: by, .. }) = key.parse() else {
+            continue;
+        };
+        if by != session.id && !session.callbacks.is_unreachable(ino, by) {
+            modes.push(decode::<WriteLease>(&key, &value)?.mode);
+        }
+    }
+    Ok(modes)
+}
+
+/// The mode of the session's own write lease, if it has one.
+pub(crate) fn mode_of(
+    view: &ReadView,
+    session: SessionId,
+    ino: InodeId,
+) -> OpResult<Option<WriteLeaseMode>> {
+    let lease = view.get::<WriteLease>(&RecordKey::write_lease(ino, session))?;
+    Ok(lease.map(|lease| lease.mode))
+}
+
+fn required(inode: &Inode, callback: LeaseCallback) -> OpError {
+    let ino = inode.ino;
+    Prerequisite::Callback { ino, callback }.into()
 }
 
 /// Whether a session other than the requesting one has the file's write lease.
@@ -86,7 +140,7 @@ pub(crate) fn is_leased_by_other(
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-    use crate::{CallbackResults, FollowUp, Prerequisite};
+    use crate::{CallbackResults, FollowUp, LeaseCallback, Prerequisite};
     use gupfs_proto::meta::{
         AccessMode, MetaOp, MetaReplyBody, RenameMode, SetAttr, SetTime, WritePosition,
     };
@@ -100,12 +154,12 @@ mod tests {
         MetaOp::SetAttr { ino, set }
     }
 
-    /// The callback that the operation needs: Some(revoke), or None if it completes without one.
-    fn needed_callback(server: &mut TestServer, op: &MetaOp) -> Option<bool> {
+    /// The callback that the operation needs; None if it completes without one.
+    fn needed_callback(server: &mut TestServer, op: &MetaOp) -> Option<LeaseCallback> {
         server.prerequisite = None;
         let reply = server.request(&Caller::root(), op);
         match server.prerequisite.take() {
-            Some(Prerequisite::Callback { revoke, .. }) => Some(revoke),
+            Some(Prerequisite::Callback { callback, .. }) => Some(callback),
             Some(other) => panic!("{other:?}"),
             None => {
                 reply.unwrap();
@@ -149,7 +203,11 @@ mod tests {
         ];
         server.session = OTHER_SESSION;
         for op in &reading {
-            assert_eq!(needed_callback(&mut server, op), Some(false), "{op:?}");
+            assert_eq!(
+                needed_callback(&mut server, op),
+                Some(LeaseCallback::Glimpse),
+                "{op:?}"
+            );
         }
         let changing = [
             open_op(file, AccessMode::READ, true),
@@ -166,13 +224,17 @@ mod tests {
             },
         ];
         for op in &changing {
-            assert_eq!(needed_callback(&mut server, op), Some(true), "{op:?}");
+            assert_eq!(
+                needed_callback(&mut server, op),
+                Some(LeaseCallback::Revoke),
+                "{op:?}"
+            );
         }
         server.callbacks.add_report(file);
         for op in &changing {
             assert_eq!(
                 needed_callback(&mut server, op),
-                Some(true),
+                Some(LeaseCallback::Revoke),
                 "{op:?}, reported"
             );
         }
@@ -243,7 +305,7 @@ mod tests {
         server.session = SessionId(9);
         assert_eq!(
             needed_callback(&mut server, &MetaOp::GetAttr { ino: file }),
-            Some(false)
+            Some(LeaseCallback::Glimpse)
         );
     }
 

@@ -114,14 +114,20 @@ impl FramedStream {
 
     /// Whether the handshake negotiated messages of this version.
     pub fn accepts(&self, kind: MessageKind, version: u8) -> bool {
-        let negotiated = self.negotiated.get().and_then(|negotiated| {
-            let found = negotiated
-                .versions
-                .iter()
-                .find(|(known, _)| *known == kind.0);
-            found.map(|(_, version)| *version)
-        });
+        let negotiated = self.negotiated_version(kind);
         negotiated.is_some_and(|negotiated| (kind.oldest()..=negotiated).contains(&version))
+    }
+
+    /// The newest version of the kind that the peer understands; zero if the handshake negotiated none.
+    pub fn newest_version(&self, kind: MessageKind) -> u8 {
+        self.negotiated_version(kind).unwrap_or(0)
+    }
+
+    fn negotiated_version(&self, kind: MessageKind) -> Option<u8> {
+        let negotiated = self.negotiated.get()?;
+        let mut versions = negotiated.versions.iter();
+        let found = versions.find(|(known, _)| *known == kind.0);
+        found.map(|(_, version)| *version)
     }
 
     pub fn stream(&self) -> &MaybeTlsStream {

@@ -27,8 +27,8 @@ pub struct AccessCheck {
     /// The event in which the process of each object server started.
     started: BTreeMap<u64, u64>,
     session_capabilities: BTreeMap<(u64, SessionId), SessionCapability>,
-    /// The session with the write lease of each file, and the event in which it got the lease.
-    holders: BTreeMap<InodeId, (SessionId, u64)>,
+    /// The sessions with write leases of each file, and the events in which they got them.
+    holders: BTreeMap<InodeId, BTreeMap<SessionId, u64>>,
     shown: VecDeque<ShownCredentials>,
 }
 
@@ -74,21 +74,19 @@ impl AccessCheck {
         self.ended.entry(session).or_insert(now);
     }
 
-    pub fn take_lease(&mut self, ino: InodeId, session: SessionId) {
+    /// `concurrent`: other sessions keep theirs.
+    pub fn take_lease(&mut self, ino: InodeId, session: SessionId, concurrent: bool) {
         let now = self.event();
-        let (holder, since) = self.holders.entry(ino).or_insert((session, now));
-        if *holder != session {
-            (*holder, *since) = (session, now);
+        let holders = self.holders.entry(ino).or_default();
+        if !concurrent {
+            holders.retain(|holder, _| *holder == session);
         }
+        holders.entry(session).or_insert(now);
     }
 
     pub fn release_lease(&mut self, ino: InodeId, session: SessionId) {
-        if self
-            .holders
-            .get(&ino)
-            .is_some_and(|(holder, _)| *holder == session)
-        {
-            self.holders.remove(&ino);
+        if let Some(holders) = self.holders.get_mut(&ino) {
+            holders.remove(&session);
         }
     }
 
@@ -202,8 +200,9 @@ impl AccessCheck {
             return violation("the session had ended before the object server started");
         }
         if let Some(object) = arrived.object.filter(|_| arrived.changes)
-            && let Some((holder, since)) = self.holders.get(&object.ino)
-            && (*holder != session && *since < arrived.event)
+            && let Some(holders) = self.holders.get(&object.ino)
+            && !holders.contains_key(&session)
+            && holders.values().any(|since| *since < arrived.event)
         {
             return violation("another session has the file's write lease");
         }

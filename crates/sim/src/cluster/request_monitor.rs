@@ -184,8 +184,19 @@ impl RequestMonitor {
             let report = (format!("{host} {}", request.op.name()), now);
             state.session_ends.entry(session).or_insert(report);
         }
-        if let (meta::MetaOp::BeginWrite { ino, .. }, Ok(_)) = (&request.op, &reply.result) {
-            state.access_check.take_lease(*ino, session);
+        match (&request.op, &reply.result) {
+            (meta::MetaOp::BeginWrite { ino, .. } | meta::MetaOp::UpgradeWrite { ino }, Ok(_)) => {
+                state.access_check.take_lease(*ino, session, false);
+            }
+            (
+                meta::MetaOp::BeginWriteAt { ino, .. },
+                Ok(meta::MetaReplyBody::WriteBegun { is_concurrent, .. }),
+            ) => {
+                let concurrent = *is_concurrent;
+                state.access_check.take_lease(*ino, session, concurrent);
+                (state.rare_events).count_if(concurrent, "concurrent write lease granted");
+            }
+            _ => {}
         }
         let Some(slot_seq) = request.slot_seq.filter(|_| reply.result.is_ok()) else {
             return;
@@ -301,6 +312,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for MonitoredCa
         self.monitor.delay(arrived, "callback overtaken").await;
         self.monitor.count(match request {
             callback::CallbackRequest::Glimpse { .. } => "glimpse callback",
+            callback::CallbackRequest::Downgrade { .. } => "downgrade",
             callback::CallbackRequest::Revoke { .. } => "revoke callback",
             callback::CallbackRequest::CheckOpen { .. } => "open check callback",
             callback::CallbackRequest::LockGranted { .. } => "lock callback",

@@ -8,7 +8,7 @@ use crate::metrics::Counters;
 use crate::reply;
 use bytes::{Bytes, BytesMut};
 use gupfs_proto::error::ObjectDamage;
-use gupfs_proto::meta::{MetaOp, WritePosition};
+use gupfs_proto::meta::{MetaOp, OpenInfo, WritePosition};
 use gupfs_proto::{ByteCount, Caller, FileOffset, FsError};
 
 /// A write sent in one message with the inline data: where it begins, and how far it got.
@@ -42,7 +42,7 @@ impl FileLeases {
         tracing::trace!(target: "walk", file = file!(), "acquire_for_write");
         let is_leased = || {
             let state = inode.state();
-            state.is_ready() && !state.must_kill_privileges(kill_privileges)
+            state.is_ready(at) && !state.must_kill_privileges(kill_privileges)
         };
         if is_leased() {
             return Ok(None);
@@ -51,17 +51,22 @@ impl FileLeases {
         if is_leased() {
             return Ok(None);
         }
-        let op = MetaOp::BeginWrite {
-            ino: inode.ino,
-            kill_privileges,
-        };
-        let opened = reply::opened("begin_write", self.mds.call(&Caller::root(), op).await?)?;
+        let (opened, is_concurrent) = self.begin_write(inode, kill_privileges, at).await?;
         opened.layout.check()?;
         if opened.layout.is_empty() {
             return reply::unexpected("begin_write");
         }
+        if is_concurrent {
+            self.take_concurrent_lease(inode, opened);
+            inode.state().set_privileges_killed(kill_privileges);
+            self.mds.write_lease_acquired(inode.ino).await;
+            return Ok(None);
+        }
         let (inline, follows) = {
             let mut state = inode.state();
+            if !state.has_exclusive_write_lease() {
+                state.set_lease_since(self.clock.boot());
+            }
             state.lease_acquired(opened);
             state.set_privileges_killed(kill_privileges);
             let inline = state.inline().clone();
@@ -81,6 +86,58 @@ impl FileLeases {
         };
         debug_assert_eq!(inode.state().data_location(), DataLocation::Objects);
         Ok(piggybacked)
+    }
+
+    /// The server's reply, and whether the lease is concurrent. The caller has locked `reporting`, and the whole file unless this client
+    /// has a lease already.
+    async fn begin_write(
+        &self,
+        inode: &ActiveInode,
+        kill_privileges: bool,
+        at: WritePosition,
+    ) -> Result<(OpenInfo, bool), FsError> {
+        let (is_append_only, has_exclusive, contended) = {
+            let state = inode.state();
+            (
+                state.is_append_only(),
+                state.has_exclusive_write_lease(),
+                state.is_contended(self.clock.boot()),
+            )
+        };
+        let needs_exclusive = match at {
+            WritePosition::Offset(_) => is_append_only || has_exclusive || !self.mds.is_shared(),
+            WritePosition::End => true,
+        };
+        let ino = inode.ino;
+        let at_offset = MetaOp::BeginWriteAt {
+            ino,
+            kill_privileges,
+            contended,
+        };
+        if !needs_exclusive {
+            let reply = self.mds.call(&Caller::root(), at_offset).await?;
+            return reply::write_begun("begin_write_at", reply);
+        }
+        loop {
+            // A client with a lease does not wait for others: two could wait for each other.
+            self.release_concurrent_lease(inode).await?;
+            let op = MetaOp::BeginWrite {
+                ino,
+                kill_privileges,
+            };
+            match self.mds.call(&Caller::root(), op).await {
+                // It has a concurrent lease that this client does not know of: the reply that granted it was lost.
+                Err(FsError::Busy) if self.mds.is_shared() => {
+                    let reply = self.mds.call(&Caller::root(), at_offset.clone()).await?;
+                    let (opened, is_concurrent) = reply::write_begun("begin_write_at", reply)?;
+                    if !is_concurrent {
+                        return Ok((opened, false));
+                    }
+                    inode.state().concurrent_lease_acquired(opened);
+                }
+                reply => return Ok((reply::opened("begin_write", reply?)?, false)),
+            }
+        }
     }
 
     /// Moves inline data into objects. If a sync has promised that it survives a power loss, the objects are synced before the

@@ -1,7 +1,9 @@
-//! Glimpse and revoke: another client requests the attributes of a file with a write lease here, or its lease.
+//! Glimpse, revoke and downgrade: another client requests the attributes of a file with a write lease here, or its lease, or wants to write
+//! beside this client.
 
 use super::FileLeases;
-use crate::limits::PAGES_KEPT_MIN;
+use crate::inodes::ActiveInode;
+use crate::limits::{PAGES_KEPT_MIN, WRITE_TURN, WRITE_TURN_CHECK};
 use gupfs_proto::{FsError, InodeId};
 
 impl FileLeases {
@@ -25,9 +27,47 @@ impl FileLeases {
         let Some(inode) = self.inodes.find(ino) else {
             return Ok(());
         };
+        self.wait_for_turn(&inode).await;
         // Waits for operations in progress: also for a `BeginWrite` that is not answered yet, and for its write.
         let _all = self.lock_without_pages(&inode, PAGES_KEPT_MIN).await;
         let _reporting = inode.reporting.lock().await;
+        if inode.state().has_write_lease() {
+            inode.state().note_contention(self.clock.boot());
+        }
         self.release_write_lease(&inode).await
+    }
+
+    /// A program that writes without a pause goes on for its turn: taking the lease from another client costs more than a write.
+    async fn wait_for_turn(&self, inode: &ActiveInode) {
+        let changes = || {
+            let state = inode.state();
+            state
+                .lease_since()
+                .map(|since| (since, state.data_changes()))
+        };
+        let Some((since, mut before)) = changes().filter(|_| inode.range_locks.is_changing())
+        else {
+            return;
+        };
+        let end = since + WRITE_TURN;
+        while self.clock.boot() < end {
+            self.clock.sleep(WRITE_TURN_CHECK).await;
+            match changes() {
+                Some((same, now)) if same == since && now != before => before = now,
+                _ => return,
+            }
+        }
+    }
+
+    /// Downgrade: when this returns, the server may let other clients write beside this one.
+    pub async fn answer_downgrade(&self, ino: InodeId) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "answer_downgrade");
+        let Some(inode) = self.inodes.find(ino) else {
+            return Ok(());
+        };
+        // As for a revoke: also bytes and pages that are kept under the exclusive lease go.
+        let _all = self.lock_without_pages(&inode, PAGES_KEPT_MIN).await;
+        let _reporting = inode.reporting.lock().await;
+        self.downgrade_write_lease(&inode).await
     }
 }

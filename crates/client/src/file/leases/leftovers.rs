@@ -9,7 +9,13 @@ use gupfs_proto::{Caller, FileOffset, FsError};
 impl FileLeases {
     /// Truncates leftovers of failed writes behind the end of the file before the file grows over them: that range must read
     /// zeros. The caller has locked everything from the file's end on, and `reporting`.
+    ///
+    /// Where other clients write too, the bytes behind the end that is known here may be theirs: they stay, as part of the file.
     pub async fn truncate_leftovers(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        if inode.state().has_concurrent_write_lease() {
+            inode.state().adopt_leftovers();
+            return Ok(());
+        }
         if inode.state().has_pending_truncate() {
             return self.request_pending_truncate(inode).await;
         }

@@ -24,7 +24,7 @@ impl FileLeases {
 
     /// Fills the blocks of a leased file into its attributes, after a stat of the objects whose blocks are not known yet.
     pub async fn fill_blocks(&self, inode: &ActiveInode, attr: &mut Attr) -> Result<(), FsError> {
-        if inode.state().has_write_lease() {
+        if inode.state().has_exclusive_write_lease() {
             self.objects.stat_unknown(inode).await?;
         }
         if let Some(blocks) = inode.state().authoritative_blocks() {

@@ -6,6 +6,7 @@
 
 mod acquire;
 mod callback;
+mod concurrent;
 mod flags;
 mod inline;
 mod leftovers;

@@ -22,7 +22,14 @@ impl FileLeases {
         inode: &ActiveInode,
         keep_lease: bool,
     ) -> Result<(), FsError> {
-        self.objects.stat_unknown(inode).await?;
+        // The blocks of an object that others write are those of its last stat: asked for once, at the end.
+        let is_concurrent = inode.state().has_concurrent_write_lease();
+        if is_concurrent && !keep_lease {
+            inode.state().objects.note_other_writers();
+        }
+        if !(is_concurrent && keep_lease) {
+            self.objects.stat_unknown(inode).await?;
+        }
         let pending = inode.state().attr_report(keep_lease);
         let op = MetaOp::EndWrite {
             ino: inode.ino,

@@ -42,7 +42,7 @@ impl ObjectIo {
         // A concurrent sync waits for this one: the objects that this one has taken are part of that sync, too.
         let _syncing = inode.syncing.lock().await;
         let mut taken = ObjectsBeingSynced {
-            unsynced: inode.state().objects.take_unsynced(inode.ino),
+            unsynced: inode.state().take_unsynced(inode.ino),
             inode,
             succeeded: false,
         };

@@ -57,6 +57,7 @@ impl Opens {
             self.mds.data_cache().forget_file(ino);
             let _reporting = inode.reporting.lock().await;
             if self.mds.is_shared() {
+                self.leases.release_concurrent_lease(inode).await?;
                 // The server must know the size and objects that it truncates.
                 self.leases.report_attrs(inode).await?;
             }

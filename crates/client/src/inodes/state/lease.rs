@@ -1,15 +1,23 @@
-//! Whether this client has the write lease, and how current its state is.
+//! Whether this client has a write lease, in which mode, and how current its state is.
 
 use crate::lease_number::LeaseNumber;
+use crate::limits::CONTENTION;
+use gupfs_platform::BootTime;
 
 #[derive(Default)]
 pub struct LeaseState {
     /// Other clients may change the file while this client does not have its write lease.
     shared: bool,
-    /// The server has recorded that this session has the write lease.
+    /// The server has recorded that this session has a write lease.
     held: bool,
-    /// Of the write lease, since it was acquired.
+    /// It is a concurrent one: other clients may have one, too.
+    concurrent: bool,
+    /// Of the write lease, since it was acquired in its mode.
     number: Option<LeaseNumber>,
+    /// When the exclusive write lease was acquired.
+    since: Option<BootTime>,
+    /// When another client last wanted to write beside this one.
+    contended_at: Option<BootTime>,
     /// The inode's `change` to which size, layout and inline data belong.
     loaded_change: u64,
     /// The request under way by which the server ends the lease, or changes what it covers.
@@ -52,14 +60,48 @@ impl LeaseState {
         self.held
     }
 
-    /// The number of the write lease, if this client has it.
+    pub fn is_exclusive(&self) -> bool {
+        self.held && !self.concurrent
+    }
+
+    pub fn is_concurrent(&self) -> bool {
+        self.held && self.concurrent
+    }
+
+    /// The number of the exclusive write lease, if this client has it.
     pub fn number(&self) -> Option<LeaseNumber> {
-        self.number.filter(|_| self.held)
+        self.number.filter(|_| self.is_exclusive())
+    }
+
+    /// The number of the concurrent write lease, if this client has it.
+    pub fn concurrent_number(&self) -> Option<LeaseNumber> {
+        self.number.filter(|_| self.is_concurrent())
     }
 
     /// Whether no other client can change the file now.
     pub fn excludes_others(&self) -> bool {
-        !self.shared || self.held
+        !self.shared || self.is_exclusive()
+    }
+
+    /// The exclusive write lease has just been acquired.
+    pub fn set_since(&mut self, now: BootTime) {
+        self.since = Some(now);
+    }
+
+    /// Since when this client has the exclusive write lease.
+    pub fn since(&self) -> Option<BootTime> {
+        self.since.filter(|_| self.is_exclusive())
+    }
+
+    /// Another client wants to write the file.
+    pub fn note_contention(&mut self, now: BootTime) {
+        self.contended_at = Some(now);
+    }
+
+    /// Whether another client wanted to write the file a moment ago.
+    pub fn is_contended(&self, now: BootTime) -> bool {
+        self.contended_at
+            .is_some_and(|at| now.since(at) < CONTENTION)
     }
 
     /// A request is about to be sent by which the server ends the lease, or changes what it covers.
@@ -119,7 +161,7 @@ impl LeaseState {
 
     /// A request of this client under the write lease has made this change: no other client has changed the inode.
     pub fn note_own_change(&mut self, change: u64) {
-        if self.held {
+        if self.is_exclusive() {
             self.loaded_change = change;
         }
     }
@@ -130,20 +172,28 @@ impl LeaseState {
     }
 
     pub fn acquired(&mut self) {
-        if !self.held {
+        if !self.is_exclusive() {
             self.number = Some(LeaseNumber::next());
         }
-        self.held = true;
+        (self.held, self.concurrent) = (true, false);
+    }
+
+    /// This client has a concurrent write lease now: acquired, or downgraded from the exclusive one.
+    pub fn acquired_concurrent(&mut self) {
+        if !self.is_concurrent() {
+            self.number = Some(LeaseNumber::next());
+        }
+        (self.held, self.concurrent) = (true, true);
     }
 
     /// The reply to the last report names this change. If it is late (repeated over a new connection, for example), it includes
     /// later changes of other clients: then nothing that is loaded here counts.
     pub fn released(&mut self, change: Option<u64>) {
-        self.held = false;
         self.loaded_change = match change {
-            Some(change) if change == self.loaded_change + 1 => change,
+            Some(change) if !self.is_concurrent() && change == self.loaded_change + 1 => change,
             _ => 0,
         };
+        (self.held, self.concurrent) = (false, false);
     }
 }
 
@@ -188,6 +238,36 @@ mod tests {
         // Without the lease the state overlays nothing. No other client changes the files of a client that is not shared.
         assert_eq!(during(true, false, false), [Overlaid, Overlaid]);
         assert_eq!(during(false, true, false), [Overlaid, Overlaid]);
+    }
+
+    #[test]
+    fn a_concurrent_lease_excludes_nobody_and_a_release_leaves_nothing_known() {
+        let mut lease = LeaseState::new(true);
+        lease.load(3, true);
+        lease.acquired();
+        let exclusive = lease.number();
+        assert!(exclusive.is_some() && lease.excludes_others());
+        lease.acquired_concurrent();
+        assert!(lease.is_held() && !lease.excludes_others());
+        assert_eq!(lease.number(), None);
+        let concurrent = lease.concurrent_number();
+        assert!(concurrent.is_some() && concurrent != exclusive);
+        lease.note_own_change(4);
+        assert_eq!(lease.loaded_change(), 3, "it may be another client's");
+        lease.acquired();
+        assert!(lease.number().is_some() && lease.concurrent_number().is_none());
+        lease.acquired_concurrent();
+        lease.released(Some(4));
+        assert_eq!((lease.loaded_change(), lease.is_held()), (0, false));
+    }
+
+    #[test]
+    fn a_file_is_contended_for_a_moment() {
+        let at = |seconds: u64| BootTime(seconds * 1_000_000_000);
+        let mut lease = LeaseState::new(true);
+        assert!(!lease.is_contended(at(5)));
+        lease.note_contention(at(5));
+        assert!(lease.is_contended(at(5)) && !lease.is_contended(at(6)));
     }
 
     #[test]

@@ -10,9 +10,18 @@ impl InodeState {
         let is_late = self.is_loaded() && opened.attr.change < self.lease.loaded_change();
         if self.is_authoritative() || is_late {
             self.note_attr(opened.attr);
+        } else if self.lease.is_concurrent() {
+            self.merge_from_server(opened.attr);
         } else {
             self.load_from_server(opened, self.lease.loaded_change());
         }
+    }
+
+    /// Other clients have written beside this one. The file has only grown since the lease was acquired: what makes it smaller takes the
+    /// leases of all.
+    fn merge_from_server(&mut self, attr: Attr) {
+        self.note_attr(attr);
+        self.size.grow(FileOffset(attr.size));
     }
 
     /// Takes the server's reply to a truncate.
@@ -48,7 +57,8 @@ impl InodeState {
 
     /// The same for a file that other clients may have written since it was loaded.
     fn lease_acquired_shared(&mut self, opened: OpenInfo) {
-        if self.lease.others_made_changes_before(opened.attr.change) {
+        let was_concurrent = self.lease.is_concurrent();
+        if was_concurrent || self.lease.others_made_changes_before(opened.attr.change) {
             self.load_from_server(opened, 0);
         } else {
             let fresh = self.layout().is_empty();
@@ -59,6 +69,24 @@ impl InodeState {
         self.inline.note_other_clients();
         self.reset_privileges();
         self.lease.acquired();
+    }
+
+    /// The server has granted a concurrent lease: every object may exist, and other clients write, too.
+    pub fn concurrent_lease_acquired(&mut self, opened: OpenInfo) {
+        if self.lease.is_concurrent() {
+            // A repeated request.
+            return self.merge_from_server(opened.attr);
+        }
+        self.load_from_server(opened, 0);
+        self.reset_privileges();
+        self.objects.note_other_writers();
+        self.lease.acquired_concurrent();
+    }
+
+    /// From now on other clients may write beside this one.
+    pub fn lease_downgraded(&mut self) {
+        self.objects.note_other_writers();
+        self.lease.acquired_concurrent();
     }
 
     /// The server has the last report, and its state is authoritative from here on. This state equals it, unless the reply is

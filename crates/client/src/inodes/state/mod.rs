@@ -3,8 +3,9 @@
 //! While this client has the write lease, its size, times and objects are authoritative and overlay every reply of the metadata
 //! server.
 //!
-//! Where other clients use the file too (`shared`), the state is authoritative only under the write lease. Without it the state
-//! is as old as its last load: a hint where bytes may be, which the client loads again where it matters.
+//! Where other clients use the file too (`shared`), the state is authoritative only under the exclusive write lease. Without it the state
+//! is as old as its last load: a hint where bytes may be, which the client loads again where it matters. Under a concurrent write lease
+//! it is that, merged with what this client has written since.
 
 mod chunks;
 #[cfg(test)]
@@ -29,10 +30,12 @@ pub use plan::{ReadPlan, WriteLockRange};
 
 use crate::lease_number::LeaseNumber;
 use bytes::Bytes;
+use gupfs_platform::BootTime;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::data::ObjectOwner;
 use gupfs_proto::limits::INLINE_MAX;
-use gupfs_proto::{Attr, FileMode, FileOffset, FsError, Layout, Timestamp};
+use gupfs_proto::meta::WritePosition;
+use gupfs_proto::{Attr, FileMode, FileOffset, FsError, InodeId, Layout, Timestamp};
 use inline::InlineData;
 pub use lease::DuringLeaseEnd;
 use lease::{LeaseEnd, LeaseState};
@@ -82,11 +85,45 @@ impl InodeState {
         self.server_attr.is_some()
     }
 
+    /// Whether this client has a write lease, of whichever mode.
     pub fn has_write_lease(&self) -> bool {
         self.lease.is_held()
     }
 
-    /// The number of the write lease, if this client has it.
+    pub fn has_exclusive_write_lease(&self) -> bool {
+        self.lease.is_exclusive()
+    }
+
+    pub fn has_concurrent_write_lease(&self) -> bool {
+        self.lease.is_concurrent()
+    }
+
+    /// The number of the concurrent write lease, if this client has it.
+    pub fn concurrent_lease_number(&self) -> Option<LeaseNumber> {
+        self.lease.concurrent_number()
+    }
+
+    /// The exclusive write lease has just been acquired.
+    pub fn set_lease_since(&mut self, now: BootTime) {
+        self.lease.set_since(now);
+    }
+
+    /// Since when this client has the exclusive write lease.
+    pub fn lease_since(&self) -> Option<BootTime> {
+        self.lease.since()
+    }
+
+    /// Another client wants to write the file.
+    pub fn note_contention(&mut self, now: BootTime) {
+        self.lease.note_contention(now);
+    }
+
+    /// Whether another client wanted to write the file a moment ago.
+    pub fn is_contended(&self, now: BootTime) -> bool {
+        self.lease.is_contended(now)
+    }
+
+    /// The number of the exclusive write lease, if this client has it.
     pub fn write_lease_number(&self) -> Option<LeaseNumber> {
         self.lease.number()
     }
@@ -167,6 +204,10 @@ impl InodeState {
                 seen.blocks = blocks;
             }
             self.times.overlay(&mut seen);
+        } else if self.lease.is_concurrent() {
+            seen.size = seen.size.max(self.end_of_file().0);
+            seen.blocks = seen.blocks.max(self.objects.known_blocks());
+            self.times.merge_into(&mut seen);
         }
         seen
     }
@@ -251,6 +292,11 @@ impl InodeState {
         self.size.leftovers_truncated();
     }
 
+    /// What failed writes may have left behind the end becomes part of a file that other clients write, too.
+    pub fn adopt_leftovers(&mut self) {
+        self.size.adopt_leftovers();
+    }
+
     pub fn has_pending_truncate(&self) -> bool {
         self.size.has_pending_truncate()
     }
@@ -266,6 +312,13 @@ impl InodeState {
     /// None: it is reported.
     pub fn set_atime(&mut self, atime: Option<Timestamp>) {
         self.times.set_atime(atime);
+    }
+
+    /// Takes the objects to sync, as `FileObjects::take_unsynced`. fsync(2) is about the file: where other clients write it too, their
+    /// objects as well.
+    pub fn take_unsynced(&mut self, ino: InodeId) -> Vec<UnsyncedObject> {
+        self.objects.may_have_unknown_unsynced |= self.has_concurrent_write_lease();
+        self.objects.take_unsynced(ino)
     }
 
     // Where the bytes are.
@@ -284,9 +337,13 @@ impl InodeState {
         self.data_location() == DataLocation::Inode && end.0 < INLINE_MAX.0
     }
 
-    /// Whether a write can go directly to objects.
-    pub fn is_ready(&self) -> bool {
-        self.has_write_lease() && self.data_location() == DataLocation::Objects
+    /// Whether a write can go directly to objects. Where others write too, only one at a given offset can.
+    pub fn is_ready(&self, at: WritePosition) -> bool {
+        let has_lease = match at {
+            WritePosition::Offset(_) if !self.is_append_only() => self.has_write_lease(),
+            _ => self.has_exclusive_write_lease(),
+        };
+        has_lease && self.data_location() == DataLocation::Objects
     }
 
     pub fn layout(&self) -> &Layout {
@@ -322,7 +379,8 @@ impl InodeState {
 
     /// Blocks of all objects, if this client's count is authoritative.
     pub fn authoritative_blocks(&self) -> Option<u64> {
-        let ours = self.has_write_lease() && self.data_location() == DataLocation::Objects;
+        let ours =
+            self.has_exclusive_write_lease() && self.data_location() == DataLocation::Objects;
         if ours { self.objects.blocks() } else { None }
     }
 }
@@ -331,7 +389,7 @@ impl InodeState {
 mod tests {
     use super::*;
     use fixtures::opened;
-    use gupfs_proto::{InodeId, Presence};
+    use gupfs_proto::Presence;
 
     fn presence(state: &InodeState) -> Vec<Presence> {
         let objects = state.layout().objects(InodeId(5));

@@ -93,6 +93,21 @@ impl FileObjects {
         }
     }
 
+    /// Other clients may create objects and write to them from now on.
+    pub fn note_other_writers(&mut self) {
+        for component in &mut self.layout.components {
+            for stripe in 0..component.targets.len() {
+                if component.presence.get(stripe) == Presence::Never {
+                    component.presence.set(stripe, Presence::Maybe);
+                }
+            }
+        }
+        self.states
+            .iter_mut()
+            .for_each(|object| object.blocks = None);
+        self.may_have_unknown_unsynced = true;
+    }
+
     fn index(&self, component: usize, stripe: usize) -> usize {
         let before = self.layout.components[..component].iter();
         before
@@ -194,6 +209,11 @@ impl FileObjects {
     /// Blocks of all objects; None while those of one object are not known.
     pub fn blocks(&self) -> Option<u64> {
         self.states.iter().map(|object| object.blocks).sum()
+    }
+
+    /// Blocks of the objects whose blocks are known.
+    pub fn known_blocks(&self) -> u64 {
+        self.states.iter().filter_map(|object| object.blocks).sum()
     }
 
     /// Objects whose existence or blocks are not known.

@@ -36,11 +36,16 @@ impl InodeState {
     /// The range that a write of `len` bytes must lock exclusively: its own bytes, or everything from the end of the file on if the
     /// write extends the file.
     pub fn write_lock_range(&self, at: WritePosition, len: ByteCount) -> WriteLockRange {
-        if !self.is_ready() {
+        if !self.is_ready(at) {
             return WriteLockRange::WHOLE;
         }
         let (from, end) = (self.offset_of(at), self.end_of_file());
         match at {
+            // Where others write too, the end that is known here is not the file's: nothing is truncated behind it.
+            WritePosition::Offset(_) if self.has_concurrent_write_lease() => WriteLockRange {
+                from,
+                to: from.saturating_add(len),
+            },
             WritePosition::Offset(_) if from.saturating_add(len) <= end => WriteLockRange {
                 from,
                 to: from + len,
@@ -85,11 +90,14 @@ impl InodeState {
         tracing::trace!(target: "walk", file = file!(), "plan_write");
         let chunks = self.objects.chunks(ino, offset, len, message_max);
         self.extend_leftovers(offset + len);
+        // Another client may have written behind it.
+        let is_concurrent = self.has_concurrent_write_lease();
         // Of the file after the write: a part that another part of the same write follows is not the last.
         let size = self.end_of_file().max(offset + len);
         let planned = chunks.into_iter().map(|chunk| {
             let component = self.objects.component(chunk.component);
-            let last = chunk.at.0 + chunk.len >= component.object_size(chunk.stripe, size.0);
+            let last = !is_concurrent
+                && chunk.at.0 + chunk.len >= component.object_size(chunk.stripe, size.0);
             (chunk, last)
         });
         let planned: Vec<(StripeChunk, bool)> = planned.collect();

@@ -18,6 +18,11 @@ impl InodeState {
         self.times.has_unreported()
     }
 
+    /// Number of changes of the file's bytes by this client.
+    pub fn data_changes(&self) -> u64 {
+        self.times.changes()
+    }
+
     /// Whether the server must be told before it answers about this inode: this client has the write lease, and has changed it.
     pub fn owes_report(&self) -> bool {
         self.has_write_lease() && self.has_unreported()
@@ -29,6 +34,8 @@ impl InodeState {
         let is_complete = !keep || unsynced.is_empty();
         let blocks = match self.layout().is_empty() {
             true => None,
+            // The server takes the largest of those that the writers know.
+            false if self.has_concurrent_write_lease() => Some(self.objects.known_blocks()),
             false => self.objects.blocks(),
         };
         let times = self.times.snapshot();

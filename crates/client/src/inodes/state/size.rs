@@ -49,6 +49,11 @@ impl FileSize {
         (self.leftover_end > self.size).then_some(self.size..self.leftover_end)
     }
 
+    /// The leftovers are part of the file: where other clients write it too, bytes behind the end that is known here may be theirs.
+    pub fn adopt_leftovers(&mut self) {
+        self.size = self.size.max(self.leftover_end);
+    }
+
     pub fn leftovers_truncated(&mut self) {
         self.leftover_end = self.size;
     }
@@ -83,6 +88,17 @@ mod tests {
         );
         size.leftovers_truncated();
         assert_eq!((size.get(), size.leftovers()), (FileOffset(200), None));
+    }
+
+    #[test]
+    fn leftovers_become_part_of_a_file_that_others_write_too() {
+        let mut size = FileSize::default();
+        size.load(FileOffset(100));
+        size.adopt_leftovers();
+        assert_eq!(size.get(), FileOffset(100));
+        size.extend_leftovers(FileOffset(300));
+        size.adopt_leftovers();
+        assert_eq!((size.get(), size.leftovers()), (FileOffset(300), None));
     }
 
     #[test]

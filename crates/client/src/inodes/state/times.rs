@@ -32,6 +32,10 @@ impl UnreportedChanges {
         self.changes += 1;
     }
 
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// No data was changed since the inode came into the table.
     pub fn is_unchanged(&self) -> bool {
         self.changes == 0
@@ -87,6 +91,13 @@ impl UnreportedChanges {
         if let Some(atime) = self.atime {
             attr.atime = atime;
         }
+    }
+
+    /// The same where other clients write the file, too: the latest time counts.
+    pub fn merge_into(&self, attr: &mut Attr) {
+        let mtime = attr.mtime;
+        self.overlay(attr);
+        attr.mtime = attr.mtime.max(mtime);
     }
 }
 

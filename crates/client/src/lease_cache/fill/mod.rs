@@ -70,6 +70,9 @@ impl XattrChange {
             | MetaOp::Truncate { .. }
             | MetaOp::WriteInline { .. }
             | MetaOp::BeginWrite { .. }
+            | MetaOp::BeginWriteAt { .. }
+            | MetaOp::DowngradeWrite { .. }
+            | MetaOp::UpgradeWrite { .. }
             | MetaOp::SpillInline { .. }
             | MetaOp::EndWrite { .. }
             | MetaOp::KillPrivileges { .. }
@@ -102,7 +105,9 @@ impl Filling<'_> {
     fn fill_attributes(&mut self, outcome: &Result<MetaReplyBody, FsError>) {
         match outcome {
             Ok(MetaReplyBody::Entry(attr) | MetaReplyBody::Attr(attr)) => self.fill_attr(attr),
-            Ok(MetaReplyBody::Opened(opened)) => self.fill_attr(&opened.attr),
+            Ok(MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. }) => {
+                self.fill_attr(&opened.attr);
+            }
             Ok(MetaReplyBody::Removed(RemovedName {
                 attr: Some(attr), ..
             })) => self.fill_attr(attr),

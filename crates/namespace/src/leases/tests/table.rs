@@ -195,3 +195,24 @@ fn sessions_that_change_a_directory_more_than_a_second_apart_do_not_share_it() {
     // What the session has it keeps until the next change revokes it.
     assert!(table.holds(TWO, NAMES));
 }
+
+#[test]
+fn an_inode_that_two_sessions_change_by_turns_is_leased_to_none_of_them() {
+    let mut table = table();
+    let data = LeaseKey::Data(FILE);
+    let mut change = |by, ms| {
+        let conflicts = table.conflicts(Some(by), &[ATTRIBUTES, data]);
+        table.note_conflicts(by, &conflicts, at(ms));
+        for (session, revocation) in &conflicts.revocations {
+            table.revoked(*session, revocation);
+        }
+        let reads = table.grant(by, data, at(ms)).is_some();
+        assert!(reads, "a reader has bytes of the file all the same");
+        table.grant(by, ATTRIBUTES, at(ms)).is_some()
+    };
+    assert!(change(ONE, 0), "nobody else has changed it");
+    assert!(change(TWO, 100));
+    assert!(!change(ONE, 200), "the third change within a second");
+    assert!(!change(TWO, 5_199));
+    assert!(change(ONE, 5_200), "it was quiet");
+}

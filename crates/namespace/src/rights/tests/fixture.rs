@@ -2,7 +2,7 @@
 
 use crate::rights::OpenRights;
 use crate::testing::*;
-use crate::{Record, RecordKey, WriteLease};
+use crate::{Record, RecordKey, WriteLease, WriteLeaseMode};
 use gupfs_proto::capability::Rights;
 use gupfs_proto::meta::{MetaOp, SetAttr, WritePosition};
 use gupfs_proto::{Caller, InodeId};
@@ -71,10 +71,10 @@ impl Fixture {
             "write" => self.server.open_rights = open(Rights::all()),
             "holder" => {
                 let key = RecordKey::write_lease(self.file, self.server.session);
-                let since = self.server.now;
+                let (since, mode) = (self.server.now, WriteLeaseMode::Exclusive);
                 self.server
                     .records
-                    .insert(key, WriteLease { since }.encode());
+                    .insert(key, WriteLease { since, mode }.encode());
                 self.server.edit(self.file, |inode| {
                     inode.file_mut().unwrap().write_leases = 1;
                 });

@@ -148,6 +148,16 @@ fn run_on_contents(test: &mut LargestRecords, empty: InodeId, laid_out: InodeId)
         report: written(),
         keep_lease: true,
     });
+    test.run(MetaOp::DowngradeWrite {
+        ino: empty,
+        report: written(),
+    });
+    test.run(MetaOp::BeginWriteAt {
+        ino: empty,
+        kill_privileges: true,
+        contended: true,
+    });
+    test.run(MetaOp::UpgradeWrite { ino: empty });
     test.run(MetaOp::EndWrite {
         ino: laid_out,
         report: written(),

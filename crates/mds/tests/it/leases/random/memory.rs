@@ -52,6 +52,11 @@ impl Service<CallbackRequest, CallbackReply> for RememberingSession {
                 };
                 let _ = self.exchange(&op).await;
             }
+            CallbackRequest::Downgrade { ino } => {
+                let report = AttrReport::default();
+                let op = MetaOp::DowngradeWrite { ino, report };
+                let _ = self.exchange(&op).await;
+            }
             CallbackRequest::CheckOpen { inodes } => {
                 return Ok(CallbackReplyBody::IsOpen(vec![false; inodes.len()]));
             }

@@ -104,6 +104,12 @@ impl Files {
                 kill_privileges,
             },
             10 => Client::truncation(ino, dice.u64() % 9),
+            11 if dice.one_in(2) => MetaOp::BeginWriteAt {
+                ino,
+                kill_privileges,
+                contended: dice.one_in(2),
+            },
+            11 if dice.one_in(5) => MetaOp::UpgradeWrite { ino },
             11 => MetaOp::BeginWrite {
                 ino,
                 kill_privileges,
