@@ -11,7 +11,7 @@ use gupfs_client::ClientCallbacks;
 use gupfs_mds::MetaHandler;
 use gupfs_oss::DataHandler;
 use gupfs_platform::fake::{FakeClock, FakeRandom};
-use gupfs_proto::{FsError, SessionId, Slot, callback, data, meta};
+use gupfs_proto::{FsError, SessionId, Slot, callback, data, meta, wire};
 use gupfs_rpc::{ConnectedPeer, PeerHandler, Service};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,15 +135,6 @@ impl RequestMonitor {
         let sessions = state.sessions.entry(host.to_string()).or_default();
         sessions.insert(request.session);
         drop(state);
-        if let meta::MetaOp::EndWrite {
-            ino,
-            keep_lease: false,
-            ..
-        } = request.op
-        {
-            let mut state = self.state.lock();
-            state.access_check.release_lease(ino, request.session);
-        }
         if matches!(request.op, meta::MetaOp::CloseSession) {
             // The server may close the session although its reply is lost.
             self.state.lock().closed.insert(request.session);
@@ -184,16 +175,24 @@ impl RequestMonitor {
             let report = (format!("{host} {}", request.op.name()), now);
             state.session_ends.entry(session).or_insert(report);
         }
-        match (&request.op, &reply.result) {
+        match (plain_op(&request.op), plain_outcome(reply)) {
+            (
+                meta::MetaOp::EndWrite {
+                    ino,
+                    keep_lease: false,
+                    ..
+                },
+                Ok(_),
+            ) => state.access_check.release_lease(ino, session),
             (meta::MetaOp::BeginWrite { ino, .. } | meta::MetaOp::UpgradeWrite { ino }, Ok(_)) => {
-                state.access_check.take_lease(*ino, session, false);
+                state.access_check.take_lease(ino, session, false);
             }
             (
                 meta::MetaOp::BeginWriteAt { ino, .. },
                 Ok(meta::MetaReplyBody::WriteBegun { is_concurrent, .. }),
             ) => {
-                let concurrent = *is_concurrent;
-                state.access_check.take_lease(*ino, session, concurrent);
+                let concurrent = is_concurrent;
+                state.access_check.take_lease(ino, session, concurrent);
                 (state.rare_events).count_if(concurrent, "concurrent write lease granted");
             }
             _ => {}
@@ -222,6 +221,26 @@ impl RequestMonitor {
         state
             .rare_events
             .count_if(!new, "object write delivered twice");
+    }
+}
+
+/// The operation, without open capabilities.
+fn plain_op(op: &meta::MetaOp) -> meta::MetaOp {
+    match op {
+        meta::MetaOp::WithOpenCapability { op, .. } => {
+            wire::decode_op(op).expect("the client has encoded it")
+        }
+        op => op.clone(),
+    }
+}
+
+/// The outcome of an operation, without leases.
+fn plain_outcome(reply: &meta::MetaReply) -> Result<meta::MetaReplyBody, FsError> {
+    match &reply.result {
+        Ok(meta::MetaReplyBody::LeaseReply(leases)) => {
+            wire::decode_outcome(&leases.outcome).expect("the server has encoded it")
+        }
+        outcome => outcome.clone(),
     }
 }
 
@@ -312,7 +331,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for MonitoredCa
         self.monitor.delay(arrived, "callback overtaken").await;
         self.monitor.count(match request {
             callback::CallbackRequest::Glimpse { .. } => "glimpse callback",
-            callback::CallbackRequest::Downgrade { .. } => "downgrade",
+            callback::CallbackRequest::Downgrade { .. } => "downgrade callback",
             callback::CallbackRequest::Revoke { .. } => "revoke callback",
             callback::CallbackRequest::CheckOpen { .. } => "open check callback",
             callback::CallbackRequest::LockGranted { .. } => "lock callback",

@@ -3,12 +3,13 @@
 use gupfs_sim::{cluster, seeds};
 
 /// Minimum count of each rare event in a run of the usual length.
-const RARE: [(&str, u64); 42] = [
+const RARE: [(&str, u64); 43] = [
     ("answered change resent to the same instance", 4),
     ("capability of a former lease holder refused", 200),
     ("answered change resent to a later instance", 15),
     ("client partitioned from all servers", 8),
     ("clock jump", 15),
+    ("concurrent write lease granted", 500),
     ("crash during recovery", 20),
     ("network partition", 30),
     ("network partition in one direction", 60),
