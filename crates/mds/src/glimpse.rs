@@ -86,11 +86,11 @@ impl LeaseCallbacks {
             // A session that replies to a revoke but keeps the lease is not called in a tight loop.
             self.clock.sleep(REVOKE_RETRY).await;
         }
-        let holders = self.lease_holders(ino, callback).await?;
-        let calls = (holders
+        let mut called = self.lease_holders(ino, callback).await?;
+        called.retain(|session| *session != origin.session);
+        let calls = called
             .into_iter()
-            .filter(|session| *session != origin.session))
-        .map(|session| self.call_holder(origin, session, ino, callback, round));
+            .map(|session| self.call_holder(origin, session, ino, callback, round));
         for outcome in join::all(calls.collect(), HOLDER_CALLS).await {
             if let Some(unreachable) = outcome? {
                 lease_context.results.add_unreachable(ino, unreachable);
