@@ -20,6 +20,8 @@ pub struct ClientStatus {
     pub open_inodes: usize,
     #[serde(rename = "held_inodes")]
     pub leased_inodes: usize,
+    /// Of these, the files that other clients may write at the same time.
+    pub concurrently_leased_inodes: usize,
     /// Inodes that the kernel knows, and how many of them have no name any more.
     pub known_inodes: usize,
     pub orphans: usize,
@@ -56,6 +58,8 @@ pub struct FileStatus {
     /// This client has the write lease: its size, times and objects are authoritative.
     #[serde(rename = "held")]
     pub has_write_lease: bool,
+    /// Other clients may have one, too.
+    pub is_lease_concurrent: bool,
     /// The client has changes that it has not reported to the metadata server yet.
     #[serde(rename = "untold")]
     pub unreported: bool,

@@ -21,6 +21,7 @@ impl Client {
                 writers: state.opens.writers(),
                 size: state.end_of_file().0,
                 has_write_lease: state.has_write_lease(),
+                is_lease_concurrent: state.has_concurrent_write_lease(),
                 unreported: state.has_unreported(),
                 unsynced_objects: state.objects.unsynced(file.ino).len(),
             }
@@ -39,6 +40,10 @@ impl Client {
             leased_inodes: files
                 .iter()
                 .filter(|file| file.state().has_write_lease())
+                .count(),
+            concurrently_leased_inodes: files
+                .iter()
+                .filter(|file| file.state().has_concurrent_write_lease())
                 .count(),
             known_inodes,
             orphans,

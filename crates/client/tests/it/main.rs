@@ -3,6 +3,7 @@
 
 mod allocations;
 mod concurrency;
+mod concurrent_writes;
 mod fake;
 mod faults;
 mod leases;

@@ -33,6 +33,7 @@ mod restored;
 mod rights;
 mod root_squash;
 mod server_kills;
+mod shared_writes;
 mod test_cluster;
 mod two_mounts;
 mod verified;
