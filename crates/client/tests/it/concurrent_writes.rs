@@ -2,10 +2,12 @@
 
 use crate::shared_cluster::{SharedCluster, append};
 use crate::user::{User, me};
-use gupfs_client::{AllocateMode, OpenFile, SessionOptions};
+use bytes::Bytes;
+use gupfs_client::{AllocateMode, OpenFile, SessionOptions, WriteOptions};
 use gupfs_proto::InodeId;
-use gupfs_proto::meta::{SetAttr, SetTime};
+use gupfs_proto::meta::{SetAttr, SetTime, WritePosition};
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 const RECORD: usize = 47_008;
@@ -216,6 +218,28 @@ async fn a_truncated_file_stays_short_whatever_its_writers_knew() {
             (len, b"123\x09".as_slice())
         );
     }
+}
+
+/// A program is killed in a write behind the end that its client knows. The client must not truncate there: others have written behind it.
+#[tokio::test(start_paused = true)]
+async fn what_a_dropped_write_left_behind_is_not_truncated() {
+    let cluster = SharedCluster::new(8, 2).await;
+    let (one, two) = cluster.clients();
+    let [file1, file2] = written_by_both(&cluster).await;
+    let (at, behind) = (300_000, 900_000);
+    {
+        let bytes = Bytes::from_static(&[7; 10_000]);
+        let (position, options) = (WritePosition::Offset(at), WriteOptions::default());
+        let mut write = Box::pin(one.client.write(&file1, position, bytes, options));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(write.as_mut().poll(&mut cx).is_pending());
+    }
+    two.write(&file2, behind, &[5; 10_000]).await;
+    one.close(file1).await;
+    assert_eq!(two.attr(file2.ino()).await.size, behind + 10_000);
+    assert_eq!(two.read(&file2, behind, 20_000).await, [5; 10_000]);
+    let between = two.read(&file2, at, 10_000).await;
+    assert!(between.iter().all(|byte| [0, 7].contains(byte)));
 }
 
 #[tokio::test(start_paused = true)]

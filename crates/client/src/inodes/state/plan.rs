@@ -90,14 +90,11 @@ impl InodeState {
         tracing::trace!(target: "walk", file = file!(), "plan_write");
         let chunks = self.objects.chunks(ino, offset, len, message_max);
         self.extend_leftovers(offset + len);
-        // Another client may have written behind it.
-        let is_concurrent = self.has_concurrent_write_lease();
         // Of the file after the write: a part that another part of the same write follows is not the last.
         let size = self.end_of_file().max(offset + len);
         let planned = chunks.into_iter().map(|chunk| {
             let component = self.objects.component(chunk.component);
-            let last = !is_concurrent
-                && chunk.at.0 + chunk.len >= component.object_size(chunk.stripe, size.0);
+            let last = chunk.at.0 + chunk.len >= component.object_size(chunk.stripe, size.0);
             (chunk, last)
         });
         let planned: Vec<(StripeChunk, bool)> = planned.collect();
