@@ -153,6 +153,7 @@ impl FileIo {
         write_end: FileOffset,
         progress: WriteProgress,
     ) -> Result<WriteDone, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "finish_concurrent_write");
         let mut state = inode.state();
         state.data_changed(write_end, self.clock.now());
         match progress.error {

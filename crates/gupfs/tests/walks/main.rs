@@ -38,6 +38,7 @@ fn walks_lead_through_functions_that_exist() {
 #[test]
 fn every_walk_is_traced() {
     let traced = [
+        "concurrent-write.md",
         "create.md",
         "fsync.md",
         "lease-revocation.md",
@@ -242,6 +243,23 @@ fn a_recall_goes_as_its_walk_says() {
     });
     assert_eq!(byte, *b"!");
     compare("recall.md", &taken);
+}
+
+/// A has written, then B; now A writes again.
+#[test]
+fn a_concurrent_write_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let cluster = Cluster::over_tcp(2);
+    let paths = [0, 1].map(|mount| cluster.mounts[mount].join("file"));
+    let a = written(&paths[0]);
+    let b = OpenOptions::new().write(true).open(&paths[1]).unwrap();
+    b.write_all_at(b"some", 0).unwrap();
+    let taken = cluster.traces.during(|| {
+        a.write_all_at(b"more", 64 << 10).unwrap();
+    });
+    compare("concurrent-write.md", &taken);
 }
 
 /// A changes the mode; B, which knew the file, asks for its attributes twice.

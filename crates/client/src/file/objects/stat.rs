@@ -8,7 +8,10 @@ use gupfs_proto::FsError;
 impl ObjectIo {
     /// Sends a stat for each object whose blocks or existence are not known.
     pub async fn stat_unknown(&self, inode: &ActiveInode) -> Result<(), FsError> {
-        let unknown = inode.state().objects.unknown(inode.ino);
+        let (lease, unknown) = {
+            let state = inode.state();
+            (state.any_lease_number(), state.objects.unknown(inode.ino))
+        };
         if unknown.is_empty() {
             return Ok(());
         }
@@ -18,7 +21,7 @@ impl ObjectIo {
         });
         for found in join::all(asked.collect()).await {
             let (object, stat) = found?;
-            inode.state().objects.learned(object, stat);
+            inode.state().learned(lease, object, stat);
         }
         Ok(())
     }

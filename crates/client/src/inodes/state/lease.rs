@@ -78,6 +78,11 @@ impl LeaseState {
         self.number.filter(|_| self.is_concurrent())
     }
 
+    /// The number of the write lease, of whichever mode, if this client has one.
+    pub fn any_number(&self) -> Option<LeaseNumber> {
+        self.number.filter(|_| self.held)
+    }
+
     /// Whether no other client can change the file now.
     pub fn excludes_others(&self) -> bool {
         !self.shared || self.is_exclusive()

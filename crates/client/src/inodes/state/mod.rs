@@ -32,10 +32,10 @@ use crate::lease_number::LeaseNumber;
 use bytes::Bytes;
 use gupfs_platform::BootTime;
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::data::ObjectOwner;
+use gupfs_proto::data::{ObjectOwner, ObjectStat};
 use gupfs_proto::limits::INLINE_MAX;
 use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{Attr, FileMode, FileOffset, FsError, InodeId, Layout, Timestamp};
+use gupfs_proto::{Attr, FileMode, FileOffset, FsError, InodeId, Layout, ObjectId, Timestamp};
 use inline::InlineData;
 pub use lease::DuringLeaseEnd;
 use lease::{LeaseEnd, LeaseState};
@@ -111,6 +111,11 @@ impl InodeState {
     /// Since when this client has the exclusive write lease.
     pub fn lease_since(&self) -> Option<BootTime> {
         self.lease.since()
+    }
+
+    /// The number of the write lease, of whichever mode, if this client has one.
+    pub fn any_lease_number(&self) -> Option<LeaseNumber> {
+        self.lease.any_number()
     }
 
     /// Another client wants to write the file.
@@ -321,6 +326,20 @@ impl InodeState {
         self.objects.take_unsynced(ino)
     }
 
+    /// Takes a target's reply about an object that was asked under this lease. Under a later one it may be old: another client may have
+    /// created or changed the object. While others write, one that does not exist may exist in a moment.
+    pub fn learned(
+        &mut self,
+        lease: Option<LeaseNumber>,
+        object: ObjectId,
+        stat: Option<ObjectStat>,
+    ) {
+        let is_known = stat.is_some() || !self.has_concurrent_write_lease();
+        if is_known && lease == self.any_lease_number() {
+            self.objects.learned(object, stat);
+        }
+    }
+
     // Where the bytes are.
 
     pub fn data_location(&self) -> DataLocation {
@@ -440,6 +459,30 @@ mod tests {
         state.lease_released(Some(opened(7, Presence::Never).attr));
         state.lease_acquired(opened(8, Presence::Maybe));
         assert_eq!(state.end_of_file(), FileOffset(800));
+    }
+
+    /// A program's stat(2) asks the targets while the lease goes to another client, or others join.
+    #[test]
+    fn what_a_target_said_under_a_former_lease_counts_for_nothing() {
+        let mut state = InodeState::new(true);
+        state.update_from_server(opened(1, Presence::Maybe));
+        state.lease_acquired(opened(2, Presence::Maybe));
+        let (exclusive, [(_, first), (_, second)]) = (
+            state.any_lease_number(),
+            state.objects.unknown(InodeId(5))[..2].try_into().unwrap(),
+        );
+        state.learned(exclusive, first, None);
+        assert_eq!(presence(&state), [Presence::Never, Presence::Maybe]);
+        state.lease_downgraded();
+        state.learned(exclusive, second, None);
+        state.learned(state.any_lease_number(), first, None);
+        assert_eq!(presence(&state), [Presence::Maybe; 2]);
+        state.learned(state.any_lease_number(), first, Some(ObjectStat::default()));
+        assert_eq!(presence(&state), [Presence::Present, Presence::Maybe]);
+        state.lease_released(None);
+        state.lease_acquired(opened(9, Presence::Maybe));
+        state.learned(exclusive, second, None);
+        assert_eq!(presence(&state)[1], Presence::Maybe);
     }
 
     #[test]

@@ -114,6 +114,8 @@ fn two_sessions_change_at_once_what_the_other_one_holds() {
         }
         quiet().await;
         for round in 0..200 {
+            // What two sessions change by turns is leased again.
+            quiet().await;
             for session in [&one, &two] {
                 for file in &files {
                     session.attr(*file).await;
