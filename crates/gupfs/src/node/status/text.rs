@@ -124,6 +124,13 @@ fn client_leases_text(out: &mut String, client: &gupfs_client::ClientStatus) {
     if !client.leases_accepted {
         return;
     }
+    if client.concurrently_leased_inodes > 0 {
+        let _ = writeln!(
+            out,
+            "          {} files are written here and by other clients at the same time",
+            show_count(client.concurrently_leased_inodes as u64)
+        );
+    }
     let counts = &client.counts;
     let _ = writeln!(
         out,
