@@ -154,16 +154,8 @@ impl FileIo {
         progress: WriteProgress,
     ) -> Result<WriteDone, FsError> {
         tracing::trace!(target: "walk", file = file!(), "finish_concurrent_write");
-        let mut state = inode.state();
-        state.data_changed(write_end, self.clock.now());
-        match progress.error {
-            Some(error) if progress.written == ByteCount(0) => Err(error),
-            _ => Ok(WriteDone {
-                written: progress.written.0,
-                offset: offset.0,
-                size: state.end_of_file().0,
-            }),
-        }
+        inode.state().data_changed(write_end, self.clock.now());
+        write_result(inode, offset, progress)
     }
 
     /// Makes the written bytes part of the file.
@@ -182,14 +174,23 @@ impl FileIo {
         if progress.error.is_some() {
             self.leases.clean_up_after_failure(inode, moves_end).await;
         }
-        match progress.error {
-            Some(error) if progress.written == ByteCount(0) => Err(error),
-            _ => Ok(WriteDone {
-                written: progress.written.0,
-                offset: offset.0,
-                size: inode.state().end_of_file().0,
-            }),
-        }
+        write_result(inode, offset, progress)
+    }
+}
+
+/// What write(2) returns: an error only if no byte was written.
+fn write_result(
+    inode: &ActiveInode,
+    offset: FileOffset,
+    progress: WriteProgress,
+) -> Result<WriteDone, FsError> {
+    match progress.error {
+        Some(error) if progress.written == ByteCount(0) => Err(error),
+        _ => Ok(WriteDone {
+            written: progress.written.0,
+            offset: offset.0,
+            size: inode.state().end_of_file().0,
+        }),
     }
 }
 

@@ -238,7 +238,7 @@ fn an_exclusive_lease_of_which_its_session_does_not_know_is_taken_for_a_concurre
         let ino = one.client.create(0, InodeId::ROOT, "f").await.unwrap();
         one.client.begin_write(ino).await;
         let (is_concurrent, _) = two.begin_write_at(ino, true).await;
-        assert!(!is_concurrent, "nobody else writes it");
+        assert!(!is_concurrent, "no other session writes it");
         two.end_write(ino, false).await;
         instance.mds.stop().await.unwrap();
         fixture.kill(&instance.platform).await;

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_writer_asks_nobody_and_a_change_of_the_file_all() {
+    fn a_third_writer_needs_no_callback_and_a_change_of_the_file_all() {
         let (mut server, file) = file_of_two_writers();
         server.session = SessionId(9);
         assert_eq!(begin(&mut server, file, false), Ok((true, 100)));

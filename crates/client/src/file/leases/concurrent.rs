@@ -63,11 +63,11 @@ impl FileLeases {
     /// released. While this client had one, another client's request could wait for it. The caller has locked the whole file and
     /// `reporting`.
     pub async fn release_concurrent_lease(&self, inode: &ActiveInode) -> Result<(), FsError> {
-        match inode.state().has_concurrent_write_lease() {
-            true => {}
-            false => return Ok(()),
+        let is_concurrent = inode.state().has_concurrent_write_lease();
+        match is_concurrent {
+            true => self.release_write_lease(inode).await,
+            false => Ok(()),
         }
-        self.release_write_lease(inode).await
     }
 
     /// Locks `reporting`, and has no concurrent lease until it is unlocked.

@@ -189,6 +189,7 @@ impl LeaseState {
             self.number = Some(LeaseNumber::next());
         }
         (self.held, self.concurrent) = (true, true);
+        self.since = None;
     }
 
     /// The reply to the last report names this change. If it is late (repeated over a new connection, for example), it includes

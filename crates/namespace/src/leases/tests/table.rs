@@ -210,7 +210,7 @@ fn an_inode_that_two_sessions_change_by_turns_is_leased_to_none_of_them() {
         assert!(reads, "a reader has bytes of the file all the same");
         table.grant(by, ATTRIBUTES, at(ms)).is_some()
     };
-    assert!(change(ONE, 0), "nobody else has changed it");
+    assert!(change(ONE, 0), "no other session has changed it");
     assert!(change(TWO, 100));
     assert!(!change(ONE, 200), "the third change within a second");
     assert!(!change(TWO, 5_199));
