@@ -91,6 +91,31 @@ pub const CONTENTION: Duration = Duration::from_secs(1);
 pub const WRITE_TURN: Duration = Duration::from_millis(10);
 pub const WRITE_TURN_CHECK: Duration = Duration::from_millis(1);
 
+/// The longest write that a client keeps in memory before it sends it: a longer one fills a message by itself, and the copy would cost more
+/// than the wait.
+pub const WRITE_BEHIND_MAX: usize = 64 << 10;
+
+/// Unsent bytes of a file, and of all files of a client: as long as more would come, writes go through. The end of this process loses them.
+pub const UNSENT_FILE_MAX: usize = 16 << 20;
+pub const UNSENT_TOTAL_MAX: usize = 128 << 20;
+
+/// A client sends written bytes when a file has this many, or after this time: long enough for hundreds of small writes, short beside what the
+/// crash of a host may lose.
+pub const FLUSH_BYTES: usize = 1 << 20;
+pub const FLUSH_DELAY: Duration = Duration::from_millis(20);
+
+/// The least space of a target to which bytes are sent later: by far more than all clients of a busy target write until the next look at its
+/// space, so that a full disk refuses a write(2) and no flush.
+pub const HEADROOM_MIN: ByteCount = ByteCount::gib(2);
+const _: () = assert!(HEADROOM_MIN.get() >= 16 * UNSENT_TOTAL_MAX as u64);
+
+/// When a client that keeps bytes looks at a target's space again, and how long it relies on what it has seen.
+pub const HEADROOM_REFRESHED_AFTER: Duration = Duration::from_millis(500);
+pub const HEADROOM_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// Pause before a flush tries a target again that was down.
+pub const FLUSH_RETRY_PAUSE: Duration = Duration::from_millis(500);
+
 /// How long a client has a concurrent write lease before it asks for the exclusive one, or releases a lease that it does not use; and the
 /// longest pause between such requests, which doubles while others write the file.
 pub const CONCURRENT_LEASE_CHECKS: [Duration; 2] =

@@ -45,6 +45,9 @@ counters! {
     /// Attributes requested again because the file was closed, or its lease was released, while the reply was in transit.
     asked_again,
     fsyncs,
+    /// Writes that were answered before an object server had them, and how often a file's unsent bytes were sent together.
+    writes_behind,
+    flushes,
     /// Operations that leases answered, without a request; and those that leases could have answered and did not.
     lease_hits,
     lease_misses,

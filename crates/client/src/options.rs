@@ -20,6 +20,9 @@ pub struct SessionOptions {
     pub observer: Option<Arc<dyn Observer>>,
     /// Bytes of files that a shared client keeps by its leases. Zero: none, and nothing is read ahead.
     pub data_cache_max: usize,
+    /// The client keeps small writes in memory for some milliseconds, and sends them together. The end of its process loses those that were
+    /// not sent.
+    pub write_behind: bool,
 }
 
 impl Default for SessionOptions {
@@ -32,6 +35,7 @@ impl Default for SessionOptions {
             job: 0,
             observer: None,
             data_cache_max: DATA_CACHE_MAX,
+            write_behind: false,
         }
     }
 }

@@ -113,6 +113,14 @@ impl OstCalls {
         }
     }
 
+    /// Returns when the session is valid for certain.
+    ///
+    /// # Errors
+    /// `Stale` if it was lost; `TimedOut`.
+    pub fn wait_for_valid_session(&self) -> impl Future<Output = Result<(), FsError>> {
+        self.mds.wait_for_valid_session()
+    }
+
     /// Bytes of one message to a target; a target in this process gets the largest.
     pub fn message_bytes_max(&self) -> ByteCount {
         match self.route.uses_map() {

@@ -34,6 +34,8 @@ pub struct ClientStatus {
     pub kernel_pages: usize,
     /// Bytes of files that this client keeps by leases.
     pub cached_bytes: usize,
+    /// Bytes that programs have written and object servers do not have yet.
+    pub unsent_bytes: usize,
     #[serde(rename = "lanes_in_use")]
     pub slots_in_use: usize,
     /// Objects of closed files that were written and are not synced.

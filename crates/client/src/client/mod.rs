@@ -146,7 +146,7 @@ impl Client {
             &closed_unsynced,
             &counters,
             &platform,
-            options.atime,
+            options,
         );
         let lookups = Lookups::new(
             mds.clone(),
@@ -173,7 +173,7 @@ impl Client {
         let names = Namespace::new(
             mds.clone(),
             inodes.clone(),
-            files.leases.clone(),
+            &files,
             lookups.clone(),
             state.open_dirs,
             options,

@@ -52,6 +52,7 @@ impl Client {
             kernel_attributes: self.mds.kernel_attributes_given(),
             kernel_pages: self.mds.kernel_pages().files(),
             cached_bytes: self.mds.data_cache().bytes(),
+            unsent_bytes: self.files.write_behind.unsent_bytes(),
             slots_in_use: self.mds.slots_in_use(),
             closed_unsynced: self.closed_unsynced.lock().len(),
             files: described.collect(),

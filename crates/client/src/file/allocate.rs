@@ -129,6 +129,7 @@ impl FileIo {
         if mode.grows() && end > inode.state().end_of_file() {
             self.leases.truncate_leftovers_before_growth(inode).await?;
         }
+        let _in_errors = self.objects.flush(inode).await;
         let mut has_touched = mode != AllocateMode::Punch;
         if mode.zeroes() {
             let spans = inode.state().objects.spans(inode.ino, offset, end);

@@ -34,6 +34,11 @@ impl FileIo {
             }
         }
         let _held = inode.range_locks.shared(offset..end).await;
+        if file.flags().direct {
+            // What the object servers have counts, and later reads show the same.
+            let _in_errors = self.objects.flush(inode).await;
+            cache.forget(ino, range.clone());
+        }
         let lease = match is_cached {
             true => lease_on_data(&self.mds, inode),
             false => None,

@@ -8,6 +8,7 @@
 mod allocate;
 mod cached_read;
 mod copy;
+mod headroom;
 mod leases;
 mod objects;
 mod opens;
@@ -18,6 +19,7 @@ mod read_shared;
 mod seek;
 mod sync;
 mod write;
+mod write_behind;
 
 pub use allocate::AllocateMode;
 pub use leases::FileLeases;
@@ -26,14 +28,16 @@ pub use opens::{OpenedFile, Opens};
 pub use read::ReadOptions;
 pub use sync::FileSync;
 pub use write::{WriteDone, WriteOptions};
+pub use write_behind::WriteBehind;
 
 use crate::inodes::{ClosedUnsynced, InodeTable};
 use crate::limits::READ_AHEAD_PIECES;
 use crate::metrics::Counters;
-use crate::options::AtimeMode;
+use crate::options::{AtimeMode, SessionOptions};
 use crate::osts::OstCalls;
 use crate::session::MdsSession;
 use gupfs_platform::{Clock, Platform, Tasks};
+use headroom::Headroom;
 use objects::ObjectIo;
 use parking_lot::Mutex;
 use read_ahead::ReadAheadTasks;
@@ -45,6 +49,7 @@ pub struct Files {
     pub io: FileIo,
     pub leases: Arc<FileLeases>,
     pub sync: Arc<FileSync>,
+    pub write_behind: Arc<WriteBehind>,
 }
 
 impl Files {
@@ -55,7 +60,7 @@ impl Files {
         closed_unsynced: &Arc<Mutex<ClosedUnsynced>>,
         counters: &Arc<Counters>,
         platform: &Platform,
-        atime: AtimeMode,
+        options: &SessionOptions,
     ) -> Files {
         let clock = &platform.clock;
         let objects = ObjectIo::new(
@@ -88,6 +93,16 @@ impl Files {
             counters: counters.clone(),
             pieces: Arc::new(Semaphore::new(READ_AHEAD_PIECES)),
         };
+        let write_behind = Arc::new(WriteBehind {
+            is_on: options.write_behind,
+            mds: mds.clone(),
+            inodes: inodes.clone(),
+            objects: objects.clone(),
+            clock: clock.clone(),
+            tasks: platform.tasks.clone(),
+            headroom: Headroom::new(osts.clone(), clock.clone(), platform.tasks.clone()),
+            total: Arc::default(),
+        });
         let io = FileIo {
             mds: mds.clone(),
             read_ahead: Arc::new(read_ahead),
@@ -96,10 +111,16 @@ impl Files {
             sync: sync.clone(),
             clock: clock.clone(),
             tasks: platform.tasks.clone(),
-            atime,
+            atime: options.atime,
+            write_behind: write_behind.clone(),
             counters: counters.clone(),
         };
-        Files { io, leases, sync }
+        Files {
+            io,
+            leases,
+            sync,
+            write_behind,
+        }
     }
 }
 
@@ -113,5 +134,6 @@ pub struct FileIo {
     tasks: Tasks,
     atime: AtimeMode,
     read_ahead: Arc<ReadAheadTasks>,
+    write_behind: Arc<WriteBehind>,
     counters: Arc<Counters>,
 }

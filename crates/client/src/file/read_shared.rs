@@ -1,7 +1,7 @@
 //! Reading a file without its write lease, while other clients may be writing it.
 //!
-//! Answered writes of other clients are in the objects; the metadata server knows the file's size and whether it has objects at
-//! all. So if every byte of the range exists as before, the client reads from the OSTs alone.
+//! A client with the exclusive write lease may keep bytes that it has not sent: loading the file's state has it send them. Where none can have
+//! that lease, answered writes are in the objects. Then, if every byte of the range exists as before, the client reads from the OSTs alone.
 
 use super::FileIo;
 use super::objects::FileBytes;
@@ -18,7 +18,10 @@ impl FileIo {
         end: FileOffset,
     ) -> Result<FileBytes, FsError> {
         tracing::trace!(target: "walk", file = file!(), "read_shared");
-        if let Some(read) = self.objects.read_hinted(inode, offset, end).await {
+        let has_concurrent = inode.state().has_concurrent_write_lease();
+        if (has_concurrent || self.mds.has_data_lease(inode.ino))
+            && let Some(read) = self.objects.read_hinted(inode, offset, end).await
+        {
             return Ok(read);
         }
         let mut damaged = false;

@@ -80,6 +80,7 @@ impl FileSync {
         // synced here.
         inode.state().set_inline_may_be_durable();
         self.objects.sync(inode).await?;
+        inode.state().unsent.set_failed(false);
         if !data_only {
             let _reporting = inode.reporting.lock().await;
             self.leases.report_attrs(inode).await?;

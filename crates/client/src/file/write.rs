@@ -46,10 +46,13 @@ impl FileIo {
             return Err(FsError::Denied);
         }
         self.mds.check_opened_in(file.session())?;
-        let done = self.write_locked(&file.inode, at, data, options).await?;
+        let durability = options.durability.max(file.flags().durability());
+        let may_wait = durability == Durability::Answered && !file.flags().direct;
+        let written = self.write_locked(&file.inode, at, data, options, may_wait);
+        let done = written.await?;
         Counters::add(&self.counters.writes, 1);
         Counters::add(&self.counters.bytes_written, done.written);
-        match options.durability.max(file.flags().durability()) {
+        match durability {
             Durability::Answered => {}
             Durability::Data => self.sync.fsync(file, true).await?,
             Durability::All => self.sync.fsync(file, false).await?,
@@ -57,13 +60,15 @@ impl FileIo {
         Ok(done)
     }
 
-    /// Writes under the range lock: inline if the file stays small enough, otherwise under the write lease to objects.
+    /// Writes under the range lock: inline if the file stays small enough, otherwise under the write lease to memory, if the bytes may wait
+    /// there, or to objects.
     async fn write_locked(
         &self,
         inode: &ActiveInode,
         at: WritePosition,
         data: Bytes,
         options: WriteOptions,
+        may_wait: bool,
     ) -> Result<WriteDone, FsError> {
         tracing::trace!(target: "walk", file = file!(), "write_locked");
         let len = ByteCount(data.len() as u64);
@@ -90,6 +95,15 @@ impl FileIo {
         }
         if expected_offset.0 >= FILE_SIZE_MAX {
             return Err(FsError::TooLarge);
+        }
+        if may_wait && let Some(offset) = self.write_behind.write(inode, at, &data, kill_privileges)
+        {
+            Counters::add(&self.counters.writes_behind, 1);
+            return Ok(WriteDone {
+                written: len.0,
+                offset: offset.0,
+                size: inode.state().end_of_file().0,
+            });
         }
         let stays_inline = lock_range == WriteLockRange::WHOLE
             && inode.state().stays_inline(expected_offset + len);
@@ -138,6 +152,8 @@ impl FileIo {
             let progress = self.objects.write(inode, offset, &data).await;
             return self.finish_concurrent_write(inode, offset, write_end, progress);
         }
+        // What was written before to the same bytes must not arrive after this.
+        let _in_errors = self.objects.flush(inode).await;
         if moves_end {
             self.leases.truncate_leftovers_before_growth(inode).await?;
         }

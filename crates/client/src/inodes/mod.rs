@@ -13,5 +13,7 @@ mod table;
 pub use closed_unsynced::ClosedUnsynced;
 pub use open_files::{Durability, OpenFile, OpenFileFlags, OpenFileTable};
 pub use range_locks::RangeLockGuard;
-pub use state::{DataLocation, ObjectSpan, ReadPlan, UnsyncedObject, WriteLockRange};
+pub use state::{
+    DataLocation, InodeState, ObjectSpan, ReadPlan, UnsentRead, UnsentTotal, UnsyncedObject, WriteLockRange,
+};
 pub use table::{ActiveInode, AttrVersion, InodePin, InodeTable, OverlaidAttr};

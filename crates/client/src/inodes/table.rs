@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
-/// An inode that is open or has a write lease. Lock order: `range_locks`, `reporting`, `syncing`, then the state's own, which is
+/// An inode that is open or has a write lease. Lock order: `range_locks`, `reporting`, `syncing`, `flushing`, then the state's own, which is
 /// never held across an await.
 pub struct ActiveInode {
     pub ino: InodeId,
@@ -23,6 +23,10 @@ pub struct ActiveInode {
     pub reporting: tokio::sync::Mutex<()>,
     /// One sync of its objects at a time.
     pub syncing: tokio::sync::Mutex<()>,
+    /// One flush of its unsent bytes at a time.
+    pub flushing: tokio::sync::Mutex<()>,
+    /// Notified when there are many unsent bytes.
+    pub unsent_grown: Notify,
     state: Mutex<InodeState>,
     /// Notified when a request that ends the write lease was answered.
     lease_ended: Notify,
@@ -115,6 +119,8 @@ impl InodeTable {
                 range_locks: RangeLocks::default(),
                 reporting: tokio::sync::Mutex::default(),
                 syncing: tokio::sync::Mutex::default(),
+                flushing: tokio::sync::Mutex::default(),
+                unsent_grown: Notify::new(),
                 state: Mutex::new(InodeState::new(self.shared)),
                 lease_ended: Notify::new(),
                 pins: AtomicU32::new(0),

@@ -28,7 +28,7 @@ use crate::lease_number::LeaseNumber;
 use crate::metrics::Counters;
 use gupfs_proto::lease::LeaseRevocation;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
-use gupfs_proto::{Attr, Caller, FsError, InodeId, Slot};
+use gupfs_proto::{Attr, Caller, FsError, InodeId, Name, Slot};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -188,6 +188,15 @@ impl LeaseCache {
         };
         let state = state.lock();
         matches!(state.acceptance, Acceptance::Accepted { .. }) && state.values.has_attributes(attr)
+    }
+
+    /// The inode of a name by a lease. None: not known, or there is none.
+    pub fn target(&self, dir: InodeId, name: &Name) -> Option<InodeId> {
+        let state = self.state.as_ref()?.lock();
+        match state.acceptance {
+            Acceptance::Accepted { .. } => state.values.named_inode(dir, name),
+            _ => None,
+        }
     }
 
     /// The lease that covers the file's data now, if no change of this client to it is under way.

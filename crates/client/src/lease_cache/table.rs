@@ -96,6 +96,11 @@ impl LeasedValues {
         }
     }
 
+    /// The inode that a name refers to. None: that is not known, or it refers to none.
+    pub fn named_inode(&self, dir: InodeId, name: &Name) -> Option<InodeId> {
+        self.certain_target(dir, name).flatten()
+    }
+
     /// Whether these are an inode's attributes, by a lease and by no change of this client that is under way.
     pub fn has_attributes(&self, attr: &Attr) -> bool {
         let known = self.inodes.peek(&attr.ino);

@@ -17,7 +17,7 @@ mod xattrs;
 
 pub use readdir::{DirListing, EntryName, ListedEntry};
 
-use crate::file::FileLeases;
+use crate::file::{FileLeases, Files, WriteBehind};
 use crate::inodes::InodeTable;
 use crate::lookups::Lookups;
 use crate::metrics::Counters;
@@ -31,6 +31,7 @@ pub struct Namespace {
     /// The attributes of active inodes here are newer than the server's.
     inodes: Arc<InodeTable>,
     leases: Arc<FileLeases>,
+    write_behind: Arc<WriteBehind>,
     lookups: Arc<Lookups>,
     open_dirs: Arc<OpenDirs>,
     atime: AtimeMode,
@@ -42,7 +43,7 @@ impl Namespace {
     pub fn new(
         mds: Arc<MdsSession>,
         inodes: Arc<InodeTable>,
-        leases: Arc<FileLeases>,
+        files: &Files,
         lookups: Arc<Lookups>,
         open_dirs: Arc<OpenDirs>,
         options: &SessionOptions,
@@ -51,7 +52,8 @@ impl Namespace {
         Namespace {
             mds,
             inodes,
-            leases,
+            leases: files.leases.clone(),
+            write_behind: files.write_behind.clone(),
             lookups,
             open_dirs,
             atime: options.atime,

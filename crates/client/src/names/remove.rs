@@ -40,6 +40,14 @@ impl Namespace {
         to: (InodeId, &Name),
         mode: RenameMode,
     ) -> Result<RemovedName, FsError> {
+        // A program that replaces a file by a new one wants one of them whole, also when this process ends now.
+        if mode != RenameMode::NoReplace {
+            let moved = match mode {
+                RenameMode::Exchange => None,
+                _ => self.mds.leased_target(from.0, from.1),
+            };
+            self.write_behind.flush(moved).await;
+        }
         let op = MetaOp::Rename {
             from: from.0,
             name: from.1.clone(),

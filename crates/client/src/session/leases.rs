@@ -8,7 +8,7 @@ use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::lease::{LeaseKey, LeaseReply, LeaseRevocation};
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody};
 use gupfs_proto::operations::AccessRule;
-use gupfs_proto::{Attr, Caller, FsError, InodeId, wire};
+use gupfs_proto::{Attr, Caller, FsError, InodeId, Name, wire};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,6 +111,14 @@ impl MdsSession {
     pub fn data_lease(&self, ino: InodeId) -> Option<LeaseNumber> {
         match self.current.is_valid() {
             true => self.lease_cache.data_lease(ino),
+            false => None,
+        }
+    }
+
+    /// The inode of a name, if a lease tells it.
+    pub fn leased_target(&self, dir: InodeId, name: &Name) -> Option<InodeId> {
+        match self.current.is_valid() {
+            true => self.lease_cache.target(dir, name),
             false => None,
         }
     }

@@ -45,6 +45,7 @@ impl ClientSessionState {
         for inode in self.inodes.all() {
             let _all = inode.range_locks.whole().await;
             let _reporting = inode.reporting.lock().await;
+            let _flushing = inode.flushing.lock().await;
             inode.state().invalidate();
         }
         self.lookup_counts.lock().clear_orphans();

@@ -21,4 +21,5 @@ mod sharing_model;
 mod target_down;
 mod times;
 mod user;
+mod write_behind;
 mod write_leases;

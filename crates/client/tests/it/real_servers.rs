@@ -270,11 +270,21 @@ impl Servers {
     }
 
     pub async fn connect_by(&self, mds: gupfs_client::MdsPeer, options: SessionOptions) -> User {
+        self.connect_on(self.platform.clone(), mds, options).await
+    }
+
+    /// A client with tasks of its own.
+    pub async fn connect_on(
+        &self,
+        platform: FakePlatform,
+        mds: gupfs_client::MdsPeer,
+        options: SessionOptions,
+    ) -> User {
         let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(self.oss.clone())));
-        let client = Client::connect(mds, osts.collect(), self.platform.platform(), options);
+        let client = Client::connect(mds, osts.collect(), platform.platform(), options);
         User {
-            platform: self.platform.clone(),
             client: client.await.unwrap(),
+            platform,
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::real_servers::{ClusterDisks, Servers, lay_out_small};
 use crate::user::User;
 use bytes::Bytes;
 use gupfs_client::{MdsPeer, OpenFile, SessionOptions, WriteOptions};
+use gupfs_platform::fake::{FakePlatform, FakeTasks};
 use gupfs_proto::meta::WritePosition;
 use gupfs_rpc::Peer;
 use std::time::Duration;
@@ -51,11 +52,26 @@ impl SharedCluster {
 
     /// Connects a client through the given metadata peer.
     pub async fn client_by(&self, mds: MdsPeer) -> User {
+        self.client_on(self.servers.platform.clone(), mds).await
+    }
+
+    /// Connects a client whose tasks can end while those of the servers go on.
+    pub async fn mortal_client(&self) -> User {
+        let platform = FakePlatform {
+            tasks: FakeTasks::new(),
+            ..self.servers.platform.clone()
+        };
+        self.client_on(platform, Peer::local(self.servers.mds.clone()))
+            .await
+    }
+
+    async fn client_on(&self, platform: FakePlatform, mds: MdsPeer) -> User {
         let options = SessionOptions {
             shared: true,
+            write_behind: true,
             ..SessionOptions::default()
         };
-        let user = self.servers.connect_by(mds, options).await;
+        let user = self.servers.connect_on(platform, mds, options).await;
         self.attach(&user);
         user
     }

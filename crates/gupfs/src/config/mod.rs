@@ -60,6 +60,7 @@ pub struct Mount {
     pub read_only: Option<bool>,
     pub read_ahead: Option<Size>,
     pub data_cache: Option<Size>,
+    pub write_behind: Option<bool>,
     pub transport: Option<Transport>,
     pub threads: Option<u16>,
     pub deadline: Option<Deadline>,
@@ -217,7 +218,7 @@ mod tests {
             "[mount]\nallow_other = true\nreadahead = \"8MiB\"\n",
             expect![[r#"
                 gupfs.conf, line 3: there is no key 'readahead' in [mount].
-                  → probably 'read_ahead' was meant; valid keys: point, allow_other, read_only, read_ahead, data_cache, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions."#]],
+                  → probably 'read_ahead' was meant; valid keys: point, allow_other, read_only, read_ahead, data_cache, write_behind, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions."#]],
         );
         check(
             "[motn]\nallow_other = true\n",

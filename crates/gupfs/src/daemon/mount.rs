@@ -170,6 +170,7 @@ async fn connect(
     );
     let mut options = client_options(&settings.point, &config.mount, calls.clone());
     options.shared = true;
+    options.write_behind = config.mount.write_behind.unwrap_or(true);
     let client = tokio::select! {
         client = Client::connect_with_route(route, platform.clone(), options) => client,
         why = stop_events.wait() => {

@@ -153,6 +153,12 @@ fn client_leases(text: &mut MetricsText, client: &ClientStatus) {
         &[],
         client.cached_bytes as u64,
     );
+    text.gauge(
+        "gupfs_client_unsent_bytes",
+        "Bytes that programs have written and object servers do not have yet.",
+        &[],
+        client.unsent_bytes as u64,
+    );
 }
 
 fn metadata(text: &mut MetricsText, status: &MdsStatus) {

@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 pub struct ClientHost {
     pub host: Host,
     monitor: Arc<RequestMonitor>,
+    write_behind: bool,
     process: Mutex<Option<FakePlatform>>,
     current: Mutex<CurrentClient>,
     /// Notified when the client instance changes or ends. (tokio's `watch` wakes waiters in an order of its own random source,
@@ -61,6 +62,7 @@ impl ClientHost {
         ClientHost {
             host: options.host(&format!("c{number}")),
             monitor: options.monitor.clone(),
+            write_behind: options.write_behind,
             process: Mutex::new(None),
             current: Mutex::default(),
             changed: Notify::new(),
@@ -110,6 +112,7 @@ impl ClientHost {
             let options = SessionOptions {
                 name: self.host.name.clone(),
                 shared: true,
+                write_behind: self.write_behind,
                 ..SessionOptions::default()
             };
             match Client::connect_with_route(route, platform.clone(), options).await {

@@ -57,6 +57,8 @@ struct FaultState {
     /// Number of clients that are dead or partitioned from the metadata server, and whether no further client may become so.
     absent_clients: u64,
     clients_stay: bool,
+    /// Object servers have lost bytes that clients may keep.
+    has_lost_cached_bytes: bool,
 }
 
 /// Numbers of power losses.
@@ -98,6 +100,7 @@ impl FaultRecord {
                 isolated: vec![Vec::new(); clients],
                 absent_clients: 0,
                 clients_stay: false,
+                has_lost_cached_bytes: false,
             }),
         }
     }
@@ -122,7 +125,19 @@ impl FaultRecord {
     }
 
     pub fn object_power_loss(&self) {
+        let mut state = self.state.lock();
+        state.power_losses.objects += 1;
+        state.has_lost_cached_bytes = true;
+    }
+
+    /// A client may have lost bytes that no object server had, and no other client knows.
+    pub fn loss_of_unsent_bytes(&self) {
         self.state.lock().power_losses.objects += 1;
+    }
+
+    /// Whether a client may keep bytes that an object server has lost: until it reads them again it shows what is lost.
+    pub fn has_lost_cached_bytes(&self) -> bool {
+        self.state.lock().has_lost_cached_bytes
     }
 
     /// The time of the first power loss of the metadata server after the first `count` ones.

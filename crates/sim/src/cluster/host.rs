@@ -31,6 +31,8 @@ pub struct HostOptions {
     pub monitor: Arc<RequestMonitor>,
     /// The hosts' clocks run at different rates.
     pub clocks_differ: bool,
+    /// The clients keep small writes in memory before they send them.
+    pub write_behind: bool,
 }
 
 impl HostOptions {

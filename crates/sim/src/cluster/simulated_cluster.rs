@@ -7,7 +7,7 @@
 use super::call_arguments::{ONE_OBJECT, caller};
 use super::call_history::CallHistory;
 use super::client_host::{ClientHost, ClientInstance, Failure};
-use super::fault_plan::FaultPlan;
+use super::fault_plan::{FaultKind, FaultPlan};
 use super::fault_record::{FailedCall, FaultRecord, SYNCED_AFTER};
 use super::host::HostOptions;
 use super::metadata_host::MetadataHost;
@@ -15,7 +15,7 @@ use super::object_host::ObjectHost;
 use super::request_monitor::{RequestMonitor, millis};
 use super::shared_state::SharedState;
 use crate::event_log::EventLog;
-use gupfs_client::{Client, OpenFile};
+use gupfs_client::{Client, OpenFile, OpenFileFlags};
 use gupfs_platform::Task;
 use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
@@ -54,6 +54,8 @@ pub struct SimulatedCluster {
     created: Mutex<BTreeMap<InodeId, Timestamp>>,
     /// The metadata server's wall clock was set.
     pub is_metadata_clock_set: AtomicBool,
+    /// The clients keep small writes in memory before they send them.
+    pub write_behind: bool,
     platform: FakePlatform,
 }
 
@@ -76,6 +78,7 @@ impl SimulatedCluster {
             clocks_differ: plan.clocks_differ(&random),
             random: random.fork(),
             monitor: monitor.clone(),
+            write_behind: seed.is_multiple_of(2) && plan.only() != Some(FaultKind::FullDisk),
         };
         if host_options.clocks_differ {
             monitor.count("cluster whose boot clocks run at different rates");
@@ -121,6 +124,7 @@ impl SimulatedCluster {
             value: AtomicU64::new(1),
             created: Mutex::default(),
             is_metadata_clock_set: AtomicBool::new(false),
+            write_behind: host_options.write_behind,
             platform,
         })
     }
@@ -296,6 +300,23 @@ impl SimulatedCluster {
     pub fn lose_bytes(&self) {
         let now = self.event_number();
         self.shared_state.lock().lose_bytes(now);
+    }
+
+    /// A client may lose bytes now that it has not sent: its process or its session may end, or an object server may refuse them for good. For
+    /// the checks that is as if object servers had lost them.
+    pub fn lose_unsent_bytes(&self) {
+        if self.write_behind {
+            self.fault_record.loss_of_unsent_bytes();
+            self.lose_bytes();
+        }
+    }
+
+    /// For a file whose bytes are compared: what a client keeps may be older than a loss.
+    pub fn open_flags(&self) -> OpenFileFlags {
+        OpenFileFlags {
+            direct: self.fault_record.has_lost_cached_bytes(),
+            ..OpenFileFlags::default()
+        }
     }
 
     pub fn take_events(&self) -> EventLog {

@@ -16,12 +16,19 @@ impl FileLeases {
         Ok(())
     }
 
+    /// The object servers get what this client has not sent. After an error open files have it.
+    pub async fn flush(&self, inode: &ActiveInode) {
+        let _in_errors = self.objects.flush(inode).await;
+    }
+
     /// Reports, and with `keep_lease` false releases the write lease: from then on the server's state is authoritative.
     pub(super) async fn end_write(
         &self,
         inode: &ActiveInode,
         keep_lease: bool,
     ) -> Result<(), FsError> {
+        // The size that this reports is true of the objects.
+        let _written_through = self.objects.write_through(inode).await;
         // The blocks of an object that others write are those of its last stat: asked for once, at the end.
         let is_concurrent = inode.state().has_concurrent_write_lease();
         if is_concurrent && !keep_lease {

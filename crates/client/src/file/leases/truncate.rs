@@ -55,6 +55,7 @@ impl FileLeases {
         self.mds.data_cache().forget_file(inode.ino);
         let _reporting = inode.reporting.lock().await;
         self.release_concurrent_lease(inode).await?;
+        let _in_errors = self.objects.flush(inode).await;
         if to > inode.state().end_of_file() {
             self.truncate_leftovers(inode).await?;
         }

@@ -5,6 +5,7 @@
 //! Enter  at `ObjectIo::write`, `ObjectIo::read`, `ObjectIo::sync`.
 
 mod allocate;
+mod flush;
 mod read;
 mod seek;
 mod stat;

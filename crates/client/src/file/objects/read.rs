@@ -1,7 +1,7 @@
 //! Reading from objects: all chunks at once; a chunk whose bytes do not match their checksums is read twice.
 
 use super::{ObjectIo, required_existence, verify};
-use crate::inodes::{ActiveInode, ReadPlan};
+use crate::inodes::{ActiveInode, ReadPlan, UnsentRead};
 use crate::join;
 use crate::metrics::Counters;
 use crate::reply;
@@ -59,16 +59,31 @@ impl ObjectIo {
         end: FileOffset,
     ) -> Result<FileBytes, FsError> {
         let message_max = self.osts.message_bytes_max();
-        let (plan, end) = {
-            let state = inode.state();
-            let end = end.min(state.end_of_file());
-            if offset >= end {
-                return Ok(FileBytes {
-                    end,
-                    ..FileBytes::default()
-                });
+        let (plan, end) = loop {
+            {
+                let state = inode.state();
+                let end = end.min(state.end_of_file());
+                if offset >= end {
+                    return Ok(FileBytes {
+                        end,
+                        ..FileBytes::default()
+                    });
+                }
+                match state.unsent.read(offset..end) {
+                    UnsentRead::Nothing => {
+                        break (state.plan_read(inode.ino, offset, end, message_max), end);
+                    }
+                    UnsentRead::All(segments) => {
+                        return Ok(FileBytes {
+                            segments,
+                            is_short: false,
+                            end,
+                        });
+                    }
+                    UnsentRead::Part => {}
+                }
             }
-            (state.plan_read(inode.ino, offset, end, message_max), end)
+            let _in_errors = self.flush(inode).await;
         };
         let mut read = match plan {
             ReadPlan::Inline(bytes, zeros) => {

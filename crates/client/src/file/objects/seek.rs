@@ -21,6 +21,7 @@ impl ObjectIo {
         end: FileOffset,
         to: SeekTo,
     ) -> Result<Option<FileOffset>, FsError> {
+        let _in_errors = self.flush(inode).await;
         let components = inode.state().layout().components.len();
         for index in 0..components {
             let spans = {

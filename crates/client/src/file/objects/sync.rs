@@ -39,6 +39,7 @@ impl ObjectIo {
     /// Syncs the unsynced objects of an inode, and of its former opens.
     pub async fn sync(&self, inode: &ActiveInode) -> Result<(), FsError> {
         tracing::trace!(target: "walk", file = file!(), "sync");
+        let flushed = self.flush(inode).await;
         // A concurrent sync waits for this one: the objects that this one has taken are part of that sync, too.
         let _syncing = inode.syncing.lock().await;
         let mut taken = ObjectsBeingSynced {
@@ -54,7 +55,7 @@ impl ObjectIo {
         from_before.objects.clear();
         taken.succeeded = true;
         inode.state().objects.lost(inode.ino, &lost);
-        check_lost(&lost)
+        check_lost(&lost).and(flushed)
     }
 
     /// Syncs all targets concurrently. When it returns, the objects' present bytes are synced; the result lists the objects of

@@ -56,6 +56,7 @@ impl Opens {
             let _all = inode.range_locks.whole().await;
             self.mds.data_cache().forget_file(ino);
             let _reporting = inode.reporting.lock().await;
+            self.leases.flush(inode).await;
             if self.mds.is_shared() {
                 self.leases.release_concurrent_lease(inode).await?;
                 // The server must know the size and objects that it truncates.

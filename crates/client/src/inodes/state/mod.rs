@@ -21,21 +21,25 @@ mod privileges;
 mod report;
 mod size;
 mod times;
+mod unsent;
 mod unsynced;
 mod writeback_errors;
 
 pub use chunks::ObjectSpan;
 pub use object_state::{UnsyncedObject, UnsyncedSince};
 pub use plan::{ReadPlan, WriteLockRange};
+pub use unsent::{UnsentRead, UnsentTotal};
 
 use crate::lease_number::LeaseNumber;
 use bytes::Bytes;
 use gupfs_platform::BootTime;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::data::{ObjectOwner, ObjectStat};
-use gupfs_proto::limits::INLINE_MAX;
+use gupfs_proto::limits::{FILE_SIZE_MAX, INLINE_MAX};
 use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{Attr, FileMode, FileOffset, FsError, InodeId, Layout, ObjectId, Timestamp};
+use gupfs_proto::{
+    Attr, ByteCount, FileMode, FileOffset, FsError, InodeId, Layout, ObjectId, Timestamp,
+};
 use inline::InlineData;
 pub use lease::DuringLeaseEnd;
 use lease::{LeaseEnd, LeaseState};
@@ -44,6 +48,8 @@ use opens::OpenCounts;
 use privileges::Privileges;
 use size::FileSize;
 use times::UnreportedChanges;
+use unsent::UnsentBytes;
+use std::sync::Arc;
 use writeback_errors::WritebackErrors;
 
 #[derive(Default)]
@@ -56,6 +62,7 @@ pub struct InodeState {
     /// If there is a layout too, the inline data has not been moved to its objects yet.
     inline: InlineData,
     privileges: Privileges,
+    pub unsent: UnsentBytes,
     pub objects: FileObjects,
     pub opens: OpenCounts,
     pub errors: WritebackErrors,
@@ -169,6 +176,9 @@ impl InodeState {
     pub fn invalidate(&mut self) {
         let mut opens = std::mem::take(&mut self.opens);
         opens.invalidate();
+        if !self.unsent.is_empty() {
+            self.errors.record(FsError::Stale);
+        }
         *self = InodeState {
             opens,
             errors: std::mem::take(&mut self.errors),
@@ -281,6 +291,36 @@ impl InodeState {
     pub fn data_changed(&mut self, end: FileOffset, now: Timestamp) {
         self.size.grow(end);
         self.times.data_changed(now);
+    }
+
+    /// Whether the object servers may get the bytes of a write later: only under the exclusive write lease.
+    pub fn may_write_behind(&self, at: WritePosition, kill_privileges: bool) -> bool {
+        self.is_ready(at)
+            && self.has_exclusive_write_lease()
+            && !self.must_kill_privileges(kill_privileges)
+            && self.leftovers().is_none()
+            && !self.has_pending_truncate()
+            && self.unsent.is_open()
+    }
+
+    /// Takes a write into memory, which may be. None if it would fail.
+    ///
+    /// The caller has locked the range, and everything from the file's end on if the write moves it.
+    pub fn write_behind(
+        &mut self,
+        at: WritePosition,
+        data: &[u8],
+        now: Timestamp,
+        total: &Arc<UnsentTotal>,
+    ) -> Option<FileOffset> {
+        let offset = self.write_offset(at).ok()?;
+        let end = offset.saturating_add(ByteCount(data.len() as u64));
+        if end.0 > FILE_SIZE_MAX {
+            return None;
+        }
+        self.unsent.add(offset, data, total);
+        self.data_changed(end, now);
+        Some(offset)
     }
 
     /// The objects' bytes behind the end of the file.

@@ -3,7 +3,7 @@
 use super::{DataLocation, InodeState};
 use bytes::Bytes;
 use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{ByteCount, FileOffset, FsError, InodeId, StripeChunk};
+use gupfs_proto::{ByteCount, FileOffset, FsError, InodeId, OstId, StripeChunk};
 
 /// The range that a write must lock exclusively.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +102,17 @@ impl InodeState {
             self.objects.mark_dirty(chunk.component, chunk.stripe);
         }
         planned
+    }
+
+    /// The targets of a range, of a file whose data is in objects.
+    pub fn targets_of(
+        &self,
+        ino: InodeId,
+        offset: FileOffset,
+        len: ByteCount,
+    ) -> impl Iterator<Item = OstId> {
+        let chunks = self.layout().stripe_chunks(ino, offset, len.0);
+        chunks.into_iter().map(|chunk| chunk.ost)
     }
 
     /// `offset .. end` lies within the file.

@@ -43,6 +43,7 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
         }
         cluster.record(format_args!("c{number} is killed"));
         cluster.monitor.count("kill of a client");
+        cluster.lose_unsent_bytes();
         client_host.end().await;
         cluster.sleep(span(&random, 30_000)).await;
         start_client(&cluster, client_host);

@@ -43,6 +43,9 @@ async fn freeze(cluster: &Arc<SimulatedCluster>, number: usize, time: Duration) 
         true => "freeze of a client beyond its term",
         false => "freeze of a client",
     });
+    if time > Duration::from_millis(SHORT_FREEZE) {
+        cluster.lose_unsent_bytes();
+    }
     let begun = cluster.millis();
     let isolation = cluster.fault_record.client_isolated(number, begun);
     client_host.freeze();

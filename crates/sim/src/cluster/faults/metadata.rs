@@ -108,6 +108,9 @@ async fn restart(cluster: &SimulatedCluster, random: &FakeRandom, power_loss: Op
                 .fault_record
                 .metadata_power_loss(cluster.millis(), undoes);
             cluster.lose_names(undoes);
+            if undoes {
+                cluster.lose_unsent_bytes();
+            }
             cluster.monitor.count(match undoes {
                 true => "power loss of the metadata server while a client is absent",
                 false => "power loss of the metadata server while all clients stay",

@@ -86,6 +86,9 @@ async fn partition(
         1 => cluster.net.partition_one_way(one, other),
         _ => cluster.net.partition_one_way(other, one),
     }
+    if isolated.is_some() && time > Duration::from_millis(SHORT_PARTITION) {
+        cluster.lose_unsent_bytes();
+    }
     let isolation = isolated.map(|client| {
         let record = &cluster.fault_record;
         (client, record.client_isolated(client, cluster.millis()))

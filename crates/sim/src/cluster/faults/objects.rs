@@ -36,6 +36,7 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom, e
                     cluster.monitor.count("failed sync of an object server");
                 };
                 let fault = (5, DiskFault::ObjectDisk);
+                cluster.lose_unsent_bytes();
                 fail_sync(&cluster, &random, &target.store, fault, report).await;
                 restart(&cluster, number, &random, true).await;
                 cluster
@@ -43,7 +44,8 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom, e
                     .end_disk_fault(DiskFault::ObjectDisk, cluster.millis());
             }
             1 if cuts_power => lose_power(&cluster, number, &random, ends_clients).await,
-            2 => fill_disk(&cluster, number, target, &random).await,
+            // A program that takes the space which an object server has promised to clients may cost them unsent bytes at any time.
+            2 if !cluster.write_behind => fill_disk(&cluster, number, target, &random).await,
             _ => {
                 crash(&cluster, &stores(oss), &random).await;
                 restart(&cluster, number, &random, false).await;
@@ -78,6 +80,7 @@ async fn lose_power(
         cluster
             .monitor
             .count("power loss of a client and an object server");
+        cluster.lose_unsent_bytes();
         client_host.end().await;
     }
     restart(cluster, number, random, true).await;

@@ -3,10 +3,10 @@
 use super::name_states::{Entry, NameTree};
 use super::timed_states::TimedStates;
 use super::{ClientInstance, FILE_SIZE_MAX, PrivateDirProgram};
-use crate::cluster::call_arguments::{caller, no_flags, read_write};
+use crate::cluster::call_arguments::{caller, read_write};
 use crate::cluster::client_host::Failure;
 use crate::cluster::fault_record::SYNCED_AFTER;
-use gupfs_client::{EntryName, ReadOptions};
+use gupfs_client::{EntryName, OpenFileFlags, ReadOptions};
 use gupfs_proto::{Attr, FileKind, InodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -178,7 +178,12 @@ impl PrivateDirProgram {
     ) -> Result<Vec<u8>, Failure> {
         let client = instance.client;
         let caller = caller();
-        let opened = client.open(&caller, ino, read_write(), no_flags());
+        // What the object servers have: this client may keep bytes that they have lost.
+        let flags = OpenFileFlags {
+            direct: true,
+            ..OpenFileFlags::default()
+        };
+        let opened = client.open(&caller, ino, read_write(), flags);
         let file = self.call(instance, opened).await?.file;
         let read = self
             .call(

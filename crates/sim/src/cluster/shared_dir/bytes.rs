@@ -1,7 +1,7 @@
 //! Reads and writes of files that other programs write, too.
 
 use super::{ClientInstance, SharedDirProgram};
-use crate::cluster::call_arguments::{caller, no_flags, read_write};
+use crate::cluster::call_arguments::{caller, read_write};
 use crate::cluster::client_host::Failure;
 use crate::cluster::shared_state::blocks::{BLOCK, SECTOR, is_block, is_log, repeat_value, values};
 use crate::cluster::shared_state::{WRITTEN_BLOCKS, block_text};
@@ -32,7 +32,8 @@ impl SharedDirProgram {
             return Some(file.clone());
         }
         let (since, caller) = (self.cluster.millis(), caller());
-        let opened = instance.client.open(&caller, ino, read_write(), no_flags());
+        let flags = self.cluster.open_flags();
+        let opened = instance.client.open(&caller, ino, read_write(), flags);
         match self.call(instance, opened).await {
             Ok(opened) => {
                 self.open.insert(ino, opened.file.clone());
@@ -287,7 +288,8 @@ impl SharedDirProgram {
         let open = match self.open.get(&ino).cloned() {
             Some(open) => open,
             None => {
-                let opened = instance.client.open(&caller, ino, read_write(), no_flags());
+                let flags = self.cluster.open_flags();
+                let opened = instance.client.open(&caller, ino, read_write(), flags);
                 match self.call(instance, opened).await {
                     Ok(opened) => opened.file,
                     // The file has no name any more.

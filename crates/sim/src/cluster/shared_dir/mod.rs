@@ -34,6 +34,8 @@ pub struct SharedDirProgram {
     open: BTreeMap<InodeId, Arc<OpenFile>>,
     instance_number: u64,
     session: SessionId,
+    /// Whether files were opened as `SimulatedCluster::open_flags` says now.
+    opens_direct: bool,
     /// The event number of the request of its last answered change of names, and the number of the metadata server's power
     /// losses then.
     last_change: Option<(u64, u64)>,
@@ -55,6 +57,7 @@ impl SharedDirProgram {
             open: BTreeMap::new(),
             instance_number: 0,
             session: SessionId(0),
+            opens_direct: false,
             last_change: None,
             others,
         }
@@ -124,9 +127,12 @@ impl SharedDirProgram {
 
     fn notice_new_session(&mut self, instance: ClientInstance<'_>) {
         let session = instance.client.session();
-        if instance.number == self.instance_number && session == self.session {
+        let opens_direct = self.cluster.open_flags().direct;
+        let is_known = instance.number == self.instance_number && session == self.session;
+        if is_known && opens_direct == self.opens_direct {
             return;
         }
+        self.opens_direct = opens_direct;
         let is_same_instance = instance.number == self.instance_number;
         for (_, file) in std::mem::take(&mut self.open) {
             if is_same_instance {
@@ -135,7 +141,9 @@ impl SharedDirProgram {
             }
         }
         (self.instance_number, self.session) = (instance.number, session);
-        self.last_change = None;
+        if !is_known {
+            self.last_change = None;
+        }
     }
 
     async fn call<T>(

@@ -1,7 +1,7 @@
 //! Reads of another program's private directory: a read sees every change that was answered before it.
 
 use super::{ClientInstance, SharedDirProgram};
-use crate::cluster::call_arguments::{caller, no_flags, read_write};
+use crate::cluster::call_arguments::{caller, read_write};
 use crate::cluster::client_host::Failure;
 use crate::cluster::fault_record::PowerLosses;
 use crate::cluster::private_dir::NameTree;
@@ -100,7 +100,8 @@ impl SharedDirProgram {
             return;
         };
         let (since, caller) = (self.cluster.millis(), caller());
-        let opened = instance.client.open(&caller, ino, read_write(), no_flags());
+        let flags = self.cluster.open_flags();
+        let opened = instance.client.open(&caller, ino, read_write(), flags);
         let file = match self.call(instance, opened).await {
             Ok(opened) => opened.file,
             // The file has lost its last name.

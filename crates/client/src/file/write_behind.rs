@@ -1,0 +1,118 @@
+//! Write-behind: small writes under the exclusive write lease stay in memory for a moment, and go to the object servers together.
+//!
+//! Other clients never see that: before this client tells the metadata server anything about the file, or gives up its lease, it flushes.
+
+use super::headroom::Headroom;
+use super::objects::ObjectIo;
+use crate::inodes::{ActiveInode, InodePin, InodeState, InodeTable, UnsentTotal};
+use crate::join;
+use crate::limits::{
+    FLUSH_BYTES, FLUSH_DELAY, UNSENT_FILE_MAX, UNSENT_TOTAL_MAX, WRITE_BEHIND_MAX,
+};
+use crate::session::MdsSession;
+use gupfs_platform::{Clock, Tasks};
+use gupfs_proto::meta::WritePosition;
+use gupfs_proto::{ByteCount, FileOffset, InodeId};
+use std::sync::Arc;
+
+pub struct WriteBehind {
+    pub(super) is_on: bool,
+    pub(super) mds: Arc<MdsSession>,
+    pub(super) inodes: Arc<InodeTable>,
+    pub(super) objects: Arc<ObjectIo>,
+    pub(super) clock: Clock,
+    pub(super) tasks: Tasks,
+    pub(super) headroom: Arc<Headroom>,
+    pub(super) total: Arc<UnsentTotal>,
+}
+
+impl WriteBehind {
+    /// Takes a write. None if it must go to the object servers now. The caller has locked the range, and everything from the file's end on if
+    /// the write moves it.
+    pub fn write(
+        &self,
+        inode: &ActiveInode,
+        at: WritePosition,
+        data: &[u8],
+        kill_privileges: bool,
+    ) -> Option<FileOffset> {
+        tracing::trace!(target: "walk", file = file!(), "write");
+        if !self.is_on || data.len() > WRITE_BEHIND_MAX || !self.mds.is_valid() {
+            return None;
+        }
+        let (offset, needs_task, is_grown) = {
+            let mut state = inode.state();
+            let has_room = state.unsent.bytes() + data.len() <= UNSENT_FILE_MAX
+                && self.total.get() + data.len() <= UNSENT_TOTAL_MAX;
+            let can_wait = has_room && state.may_write_behind(at, kill_privileges);
+            if !can_wait || !self.targets_have_room(&state, inode.ino, at, data.len()) {
+                return None;
+            }
+            let before = state.unsent.bytes() / FLUSH_BYTES;
+            let now = self.clock.now();
+            let offset = state.write_behind(at, data, now, &self.total)?;
+            let is_grown = state.unsent.bytes() / FLUSH_BYTES > before;
+            (offset, state.unsent.needs_task(), is_grown)
+        };
+        if needs_task {
+            self.start_task(inode);
+        } else if is_grown {
+            inode.unsent_grown.notify_one();
+        }
+        Some(offset)
+    }
+
+    /// Whether all targets of the write have room.
+    fn targets_have_room(
+        &self,
+        state: &InodeState,
+        ino: InodeId,
+        at: WritePosition,
+        len: usize,
+    ) -> bool {
+        let targets = state.targets_of(ino, state.offset_of(at), ByteCount(len as u64));
+        // Each is asked.
+        let without = targets.filter(|ost| !self.headroom.is_enough(*ost));
+        without.count() == 0
+    }
+
+    /// Starts the task that flushes the inode until nothing is unsent.
+    fn start_task(&self, inode: &ActiveInode) {
+        // It is open, so it is in the table.
+        let Some(inode) = self.inodes.find(inode.ino) else {
+            return;
+        };
+        let (objects, clock) = (self.objects.clone(), self.clock.clone());
+        self.tasks.spawn("flush written bytes", async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = inode.unsent_grown.notified() => {}
+                    () = clock.sleep(FLUSH_DELAY) => {}
+                }
+                let _in_errors = objects.flush(&inode).await;
+                if inode.state().unsent.end_task() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Bytes of all files.
+    pub fn unsent_bytes(&self) -> usize {
+        self.total.get()
+    }
+
+    /// Flushes this file; all files of this client if it does not know which one the program means.
+    pub async fn flush(&self, ino: Option<InodeId>) {
+        if self.total.get() == 0 {
+            return;
+        }
+        let inodes: Vec<InodePin> = match ino {
+            Some(ino) => self.inodes.find(ino).into_iter().collect(),
+            None => self.inodes.all(),
+        };
+        let running = inodes.iter().map(|inode| self.objects.flush(inode));
+        let _in_errors = join::all(running.collect()).await;
+    }
+}
