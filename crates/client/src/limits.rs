@@ -91,6 +91,10 @@ pub const CONTENTION: Duration = Duration::from_secs(1);
 pub const WRITE_TURN: Duration = Duration::from_millis(10);
 pub const WRITE_TURN_CHECK: Duration = Duration::from_millis(1);
 
+/// A program writes without a pause if its last write into this client's memory is no older: several times as long as such a write takes, and less
+/// than another client's request needs to come here.
+pub const WRITE_PAUSE_MAX: Duration = Duration::from_micros(150);
+
 /// The longest write that a client keeps in memory before it sends it: a longer one fills a message by itself, and the copy would cost more
 /// than the wait.
 pub const WRITE_BEHIND_MAX: usize = 64 << 10;
@@ -113,8 +117,10 @@ const _: () = assert!(HEADROOM_MIN.get() >= 16 * UNSENT_TOTAL_MAX as u64);
 pub const HEADROOM_REFRESHED_AFTER: Duration = Duration::from_millis(500);
 pub const HEADROOM_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Pause before a flush tries a target again that was down.
+/// Pause before a flush tries a target again that was down, and how long it tries: the metadata server ends the session of a client that does
+/// not answer a callback for 20 s.
 pub const FLUSH_RETRY_PAUSE: Duration = Duration::from_millis(500);
+pub const FLUSH_RETRY_MAX: Duration = Duration::from_secs(10);
 
 /// How long a client has a concurrent write lease before it asks for the exclusive one, or releases a lease that it does not use; and the
 /// longest pause between such requests, which doubles while others write the file.

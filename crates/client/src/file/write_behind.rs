@@ -51,6 +51,7 @@ impl WriteBehind {
             let before = state.unsent.bytes() / FLUSH_BYTES;
             let now = self.clock.now();
             let offset = state.write_behind(at, data, now, &self.total)?;
+            state.unsent.set_added_at(self.clock.boot());
             let is_grown = state.unsent.bytes() / FLUSH_BYTES > before;
             (offset, state.unsent.needs_task(), is_grown)
         };

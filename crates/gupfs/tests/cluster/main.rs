@@ -37,3 +37,4 @@ mod shared_writes;
 mod test_cluster;
 mod two_mounts;
 mod verified;
+mod write_behind;

@@ -107,6 +107,13 @@ fn what_a_killed_mount_wrote_beside_others_stays_and_they_go_on() {
         .map(|mount| open(&mount.at))
         .collect();
     write_interleaved(&files, 0, 90);
+    // What is written now is at the object servers when it returns.
+    let mut rounds = 0;
+    while !are_all_concurrent(&cluster) {
+        write_interleaved(&files, 0, 90);
+        rounds += 1;
+        assert!(rounds < 50, "each takes the lease from the others");
+    }
     // The largest record is of the one that dies.
     files[2]
         .write_all_at(&content(92), 92 * RECORD as u64)

@@ -3,7 +3,7 @@
 
 use super::FileLeases;
 use crate::inodes::ActiveInode;
-use crate::limits::{PAGES_KEPT_MIN, WRITE_TURN, WRITE_TURN_CHECK};
+use crate::limits::{PAGES_KEPT_MIN, WRITE_PAUSE_MAX, WRITE_TURN, WRITE_TURN_CHECK};
 use gupfs_proto::{FsError, InodeId};
 
 impl FileLeases {
@@ -45,8 +45,11 @@ impl FileLeases {
                 .lease_since()
                 .map(|since| (since, state.data_changes()))
         };
-        let Some((since, mut before)) = changes().filter(|_| inode.range_locks.is_changing())
-        else {
+        let is_writing = inode.range_locks.is_changing() || {
+            let added_at = inode.state().unsent.added_at();
+            added_at.is_some_and(|at| self.clock.boot().since(at) <= WRITE_PAUSE_MAX)
+        };
+        let Some((since, mut before)) = changes().filter(|_| is_writing) else {
             return;
         };
         let end = since + WRITE_TURN;

@@ -3,7 +3,7 @@
 use super::ObjectIo;
 use crate::inodes::ActiveInode;
 use crate::join;
-use crate::limits::{DEADLINE, FLUSH_RETRY_PAUSE};
+use crate::limits::{FLUSH_RETRY_MAX, FLUSH_RETRY_PAUSE};
 use crate::metrics::Counters;
 use bytes::Bytes;
 use gupfs_proto::{FileOffset, FsError};
@@ -89,7 +89,7 @@ impl ObjectIo {
         inode: &ActiveInode,
         (offset, bytes): &(FileOffset, Bytes),
     ) -> Result<(), FsError> {
-        let given_up = self.clock.boot() + DEADLINE;
+        let given_up = self.clock.boot() + FLUSH_RETRY_MAX;
         loop {
             self.osts.wait_for_valid_session().await?;
             match self.write(inode, *offset, bytes).await.error {

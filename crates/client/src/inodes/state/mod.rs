@@ -68,6 +68,9 @@ pub struct InodeState {
     pub errors: WritebackErrors,
 }
 
+/// The unit of st_blocks.
+const BLOCK_UNIT: u64 = 512;
+
 /// Where the data of a file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DataLocation {
@@ -436,11 +439,13 @@ impl InodeState {
         self.inline.set_may_be_durable();
     }
 
-    /// Blocks of all objects, if this client's count is authoritative.
+    /// Blocks of all objects and of unsent bytes, if this client's count is authoritative.
     pub fn authoritative_blocks(&self) -> Option<u64> {
         let ours =
             self.has_exclusive_write_lease() && self.data_location() == DataLocation::Objects;
-        if ours { self.objects.blocks() } else { None }
+        let unsent = (self.unsent.bytes() as u64).div_ceil(BLOCK_UNIT);
+        let blocks = if ours { self.objects.blocks() } else { None };
+        blocks.map(|blocks| blocks + unsent)
     }
 }
 

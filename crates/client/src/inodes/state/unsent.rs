@@ -1,6 +1,7 @@
 //! Bytes that programs have written and object servers do not have yet. Pure: no lock, no await, no clock.
 
 use bytes::Bytes;
+use gupfs_platform::BootTime;
 use gupfs_proto::FileOffset;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -52,6 +53,8 @@ pub struct UnsentBytes {
     /// Older than the waiting bytes, which may overlap them. By their first byte.
     sending: BTreeMap<u64, Bytes>,
     count: UnsentCount,
+    /// When bytes were last added.
+    added_at: Option<BootTime>,
     /// While it is above zero, no bytes are taken.
     holds: u32,
     /// Bytes were lost: later writes go through, so that each gets its own error.
@@ -105,6 +108,14 @@ impl UnsentBytes {
     pub fn end_task(&mut self) -> bool {
         self.has_task = !self.waiting.is_empty();
         !self.has_task
+    }
+
+    pub fn set_added_at(&mut self, now: BootTime) {
+        self.added_at = Some(now);
+    }
+
+    pub fn added_at(&self) -> Option<BootTime> {
+        self.added_at
     }
 
     pub fn add(&mut self, at: FileOffset, data: &[u8], total: &Arc<UnsentTotal>) {
