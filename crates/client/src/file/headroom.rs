@@ -8,7 +8,7 @@ use gupfs_proto::OstId;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-pub struct Headroom {
+pub struct TargetHeadroom {
     osts: Arc<OstCalls>,
     clock: Clock,
     tasks: Tasks,
@@ -25,9 +25,9 @@ struct TargetRoom {
     is_asked: bool,
 }
 
-impl Headroom {
-    pub fn new(osts: Arc<OstCalls>, clock: Clock, tasks: Tasks) -> Arc<Headroom> {
-        Arc::new(Headroom {
+impl TargetHeadroom {
+    pub fn new(osts: Arc<OstCalls>, clock: Clock, tasks: Tasks) -> Arc<TargetHeadroom> {
+        Arc::new(TargetHeadroom {
             osts,
             clock,
             tasks,

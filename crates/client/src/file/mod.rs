@@ -37,7 +37,7 @@ use crate::options::{AtimeMode, SessionOptions};
 use crate::osts::OstCalls;
 use crate::session::MdsSession;
 use gupfs_platform::{Clock, Platform, Tasks};
-use headroom::Headroom;
+use headroom::TargetHeadroom;
 use objects::ObjectIo;
 use parking_lot::Mutex;
 use read_ahead::ReadAheadTasks;
@@ -100,7 +100,7 @@ impl Files {
             objects: objects.clone(),
             clock: clock.clone(),
             tasks: platform.tasks.clone(),
-            headroom: Headroom::new(osts.clone(), clock.clone(), platform.tasks.clone()),
+            headroom: TargetHeadroom::new(osts.clone(), clock.clone(), platform.tasks.clone()),
             total: Arc::default(),
         });
         let io = FileIo {

@@ -2,7 +2,7 @@
 //!
 //! Other clients never see that: before this client tells the metadata server anything about the file, or gives up its lease, it flushes.
 
-use super::headroom::Headroom;
+use super::headroom::TargetHeadroom;
 use super::objects::ObjectIo;
 use crate::inodes::{ActiveInode, InodePin, InodeState, InodeTable, UnsentTotal};
 use crate::join;
@@ -22,7 +22,7 @@ pub struct WriteBehind {
     pub(super) objects: Arc<ObjectIo>,
     pub(super) clock: Clock,
     pub(super) tasks: Tasks,
-    pub(super) headroom: Arc<Headroom>,
+    pub(super) headroom: Arc<TargetHeadroom>,
     pub(super) total: Arc<UnsentTotal>,
 }
 

@@ -68,7 +68,10 @@ async fn a_read_finds_unsent_bytes_among_those_that_were_sent() {
     assert_eq!(unsent(user), 10);
     let hole = user.client.seek(&file, 500_000, SeekTo::Data).await;
     assert!(hole.unwrap() <= 900_000);
-    assert_eq!(user.read(&file, 899_990, 100).await, [[0; 10], [4; 10]].concat());
+    assert_eq!(
+        user.read(&file, 899_990, 100).await,
+        [[0; 10], [4; 10]].concat()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +167,9 @@ async fn a_file_that_replaces_another_is_whole_and_a_set_mtime_stays() {
     let renames = async |user: &User, _| {
         let (root, from, to) = (user.client.root(), name("file"), name("other"));
         let (caller, mode) = (me(), RenameMode::Replace);
-        let done = user.client.rename(&caller, (root, &from), (root, &to), mode);
+        let done = user
+            .client
+            .rename(&caller, (root, &from), (root, &to), mode);
         done.await.unwrap();
     };
     let found = found_after_the_end(6, Duration::ZERO, renames).await;

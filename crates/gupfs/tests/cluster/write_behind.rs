@@ -95,7 +95,9 @@ fn two_mounts_and_restarted_servers_lose_no_small_write() {
                             let size = other.metadata().unwrap().len();
                             assert_eq!(size, record * RECORD as u64);
                             let mut last = [0; RECORD];
-                            other.read_exact_at(&mut last, size - RECORD as u64).unwrap();
+                            other
+                                .read_exact_at(&mut last, size - RECORD as u64)
+                                .unwrap();
                             assert!(last == content(record - 1), "record {record}");
                         }
                         if record.is_multiple_of(7_000) {

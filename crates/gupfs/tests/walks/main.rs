@@ -15,6 +15,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 #[test]
 fn walks_lead_through_functions_that_exist() {
@@ -47,6 +48,7 @@ fn every_walk_is_traced() {
         "recall.md",
         "stat-again.md",
         "unlink.md",
+        "write-behind.md",
         "write-over-tcp.md",
         "write.md",
     ];
@@ -157,9 +159,26 @@ fn a_write_over_tcp_goes_as_its_walk_says() {
     let cluster = Cluster::over_tcp(1);
     let file = written(&cluster.mounts[0].join("file"));
     let taken = cluster.traces.during(|| {
-        file.write_all_at(&[2; 8 << 10], 4 << 10).unwrap();
+        file.write_all_at(&[2; 128 << 10], 4 << 10).unwrap();
     });
     compare("write-over-tcp.md", &taken);
+}
+
+#[test]
+fn a_write_behind_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let cluster = Cluster::over_tcp(1);
+    let file = written(&cluster.mounts[0].join("file"));
+    // The client asks the target for its space.
+    file.write_all_at(&[2; 4 << 10], 0).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let taken = cluster.traces.during(|| {
+        file.write_all_at(&[2; 4 << 10], 4 << 10).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+    });
+    compare("write-behind.md", &taken);
 }
 
 #[test]

@@ -47,9 +47,9 @@ use objects::FileObjects;
 use opens::OpenCounts;
 use privileges::Privileges;
 use size::FileSize;
+use std::sync::Arc;
 use times::UnreportedChanges;
 use unsent::UnsentBytes;
-use std::sync::Arc;
 use writeback_errors::WritebackErrors;
 
 #[derive(Default)]

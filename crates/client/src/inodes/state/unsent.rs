@@ -261,10 +261,7 @@ mod tests {
         }
         assert_eq!(total.get(), 1_200_000);
         let parts = unsent.start_sending();
-        let lens: Vec<(u64, usize)> = parts
-            .iter()
-            .map(|(at, part)| (at.0, part.len()))
-            .collect();
+        let lens: Vec<(u64, usize)> = parts.iter().map(|(at, part)| (at.0, part.len())).collect();
         assert_eq!(lens, [(0, 1 << 20), (1 << 20, 1_200_000 - (1 << 20))]);
         unsent.finish_sending();
         assert_eq!((total.get(), unsent.is_empty()), (0, true));

@@ -234,7 +234,9 @@ impl FakeOst {
                 volume: u64::from(ost.0.max(1)),
                 total: 1 << 40,
                 free: 1 << 39,
-                available: state.free_blocks.map_or(1 << 38, |blocks| blocks * CHECKSUM_BLOCK),
+                available: state
+                    .free_blocks
+                    .map_or(1 << 38, |blocks| blocks * CHECKSUM_BLOCK),
                 objects: state.objects.len() as u64,
             })),
         }
