@@ -208,9 +208,12 @@ impl RequestMonitor {
     }
 
     fn note_write(&self, request: &data::DataRequest) {
-        let data::DataOp::Write {
+        let (data::DataOp::Write {
             object, at, data, ..
-        } = &request.op
+        }
+        | data::DataOp::NumberedWrite {
+            object, at, data, ..
+        }) = &request.op
         else {
             return;
         };

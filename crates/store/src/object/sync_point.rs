@@ -21,6 +21,14 @@ impl SyncPoint {
         }
     }
 
+    /// For a file that does not exist yet: there is nothing to sync.
+    pub fn synced() -> SyncPoint {
+        SyncPoint {
+            synced: AtomicU64::new(1),
+            ..SyncPoint::unknown()
+        }
+    }
+
     /// Counts a modification that took effect: syncs that begin from now on cover it.
     pub fn note_modified(&self) {
         self.modified.fetch_add(1, Ordering::AcqRel);
@@ -28,6 +36,11 @@ impl SyncPoint {
 
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire) >= self.modified.load(Ordering::Acquire)
+    }
+
+    /// Whether the modifications up to this one are durable.
+    pub fn covers(&self, modification: u64) -> bool {
+        self.synced.load(Ordering::Acquire) >= modification
     }
 
     /// The modifications that a sync that begins now covers; pass it to `note_synced` when the sync is done.

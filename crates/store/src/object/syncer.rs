@@ -10,6 +10,7 @@ use super::paths::{OBJECTS_DIR, dir_path};
 use super::records::Records;
 use super::sync_point::SyncPoint;
 use super::table::ObjectTable;
+use super::write_slots::WriteSlots;
 use gupfs_platform::{Disk, DiskError, DiskErrorKind};
 use gupfs_proto::FsError;
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ pub(super) struct ObjectSyncer {
     dirs: Arc<Dirs>,
     files: Arc<ObjectFiles>,
     records: Arc<Records>,
+    write_slots: Arc<WriteSlots>,
     closing: Arc<ClosingState>,
     /// Held by the task that syncs so that files can be closed.
     closing_files: tokio::sync::Mutex<()>,
@@ -35,6 +37,7 @@ impl ObjectSyncer {
         dirs: Arc<Dirs>,
         files: Arc<ObjectFiles>,
         records: Arc<Records>,
+        write_slots: Arc<WriteSlots>,
         closing: Arc<ClosingState>,
     ) -> ObjectSyncer {
         ObjectSyncer {
@@ -43,6 +46,7 @@ impl ObjectSyncer {
             dirs,
             files,
             records,
+            write_slots,
             closing,
             closing_files: tokio::sync::Mutex::new(()),
             syncing_file_system: tokio::sync::Mutex::new(()),
@@ -95,6 +99,7 @@ impl ObjectSyncer {
         let points = || {
             let data = objects.iter().map(|object| &object.data_sync);
             data.chain(dirs.iter().map(|dir| &**dir))
+                .chain([&self.write_slots.sync_point])
         };
         // Of two concurrent calls the kernel reports an error to one only; the other would take that for success, so
         // only one call runs at a time.
@@ -155,7 +160,29 @@ impl ObjectSyncer {
             }
             Ok(())
         };
-        object.data_sync.ensure_synced(|| self.run_sync(sync)).await
+        // The object counts as synced only with its numbered writes: if a power loss undid an entry, a repetition of its write would
+        // overwrite a later one that was synced.
+        let sync_both = async || {
+            let (slots, data) =
+                tokio::join!(self.sync_numbered_writes(object), self.run_sync(sync));
+            slots.and(data)
+        };
+        object.data_sync.ensure_synced(sync_both).await
+    }
+
+    async fn sync_numbered_writes(&self, object: &Object) -> Result<(), FsError> {
+        let last = object.last_numbered_write();
+        match self.write_slots.sync_point.covers(last) {
+            true => Ok(()),
+            false => self.sync_write_slots().await,
+        }
+    }
+
+    /// Makes the entries of all numbered writes durable.
+    pub async fn sync_write_slots(&self) -> Result<(), FsError> {
+        let slots = &self.write_slots;
+        let sync = async || slots.sync_file().await;
+        slots.sync_point.ensure_synced(|| self.run_sync(sync)).await
     }
 
     /// Runs a sync unless one has failed; if it fails, closes the target before another task can begin a sync. The

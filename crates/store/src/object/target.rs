@@ -26,6 +26,7 @@ use super::scrubber::Scrubber;
 use super::superblock::{Superblock, SuperblockFile};
 use super::syncer::ObjectSyncer;
 use super::table::ObjectTable;
+use super::write_slots::{self, WriteSlots};
 use gupfs_platform::{Disk, DiskLock, Platform};
 use gupfs_proto::{FsError, OstId};
 use std::sync::Arc;
@@ -71,6 +72,7 @@ impl Target {
         ));
         let records = Records::open(&disk, &platform, &found, options, Arc::clone(&closing));
         let records = Arc::new(records.await?);
+        let write_slots = WriteSlots::open(&disk, Arc::clone(&closing)).await?;
         let object_count = Arc::new(ObjectCount::new(found.objects));
         let identity = Identity::new(
             &found,
@@ -94,9 +96,15 @@ impl Target {
             platform,
             closing,
             records,
+            write_slots: Arc::new(write_slots),
             object_count,
         }
         .compose(identity, lock);
+        let (slots, verifier) = (
+            &target.writing.write_slots,
+            target.identity.write_verifier(),
+        );
+        write_slots::recover(slots, &target.reading, verifier).await;
         if !was_stopped {
             let count = target.reading.listing.count().await?;
             target.reading.object_count.set_counted(count);
@@ -122,6 +130,7 @@ impl Target {
             return Err(error);
         }
         self.syncer.sync_all().await?;
+        self.syncer.sync_write_slots().await?;
         self.records.stop().await?;
         let written = self.identity.write(SuperblockUpdate::stamp(true)).await;
         self.closing.close_stopped();
@@ -135,6 +144,7 @@ struct Parts {
     platform: Platform,
     closing: Arc<ClosingState>,
     records: Arc<Records>,
+    write_slots: Arc<WriteSlots>,
     table: Arc<ObjectTable>,
     dirty_queue: Arc<DirtyQueue>,
     damage: Arc<DamageList>,
@@ -159,6 +169,7 @@ impl Parts {
             dirs,
             files.clone(),
             self.records.clone(),
+            self.write_slots.clone(),
             self.closing.clone(),
         ));
         let reader = Arc::new(ObjectReader::new(files.clone(), self.damage.clone()));
@@ -245,6 +256,7 @@ impl Parts {
             ),
             reader: reading.reader.clone(),
             files,
+            write_slots: self.write_slots.clone(),
             flusher: flusher.clone(),
             free_space: reading.free_space.clone(),
             damage: self.damage.clone(),
