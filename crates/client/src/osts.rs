@@ -59,6 +59,7 @@ impl OstCalls {
     /// Calls an OST for a write of a file that other clients write at the same time: however often the request is sent, it does not
     /// overwrite a write that began after it took effect.
     pub async fn call_numbered(&self, ost: OstId, write: DataOp) -> DataReply {
+        tracing::trace!(target: "walk", file = file!(), "call_numbered");
         // A request to an OST in this process is never repeated.
         if !self.route.uses_map() {
             return self.call(ost, write).await;

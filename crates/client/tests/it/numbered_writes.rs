@@ -5,8 +5,9 @@ use crate::shared_cluster::SharedCluster;
 use crate::user::User;
 use gupfs_client::{Client, OpenFile, OstPeer, Route, SessionOptions};
 use gupfs_oss::Oss;
+use gupfs_proto::capability::DataCredentials;
 use gupfs_proto::data::{DataOp, DataReply, DataRequest, WriteNumber};
-use gupfs_proto::{FsError, MapEpoch, OstId, cluster};
+use gupfs_proto::{FsError, MapEpoch, OstId, SessionId, cluster};
 use gupfs_rpc::{DialOss, Peer, Service};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -167,4 +168,34 @@ async fn an_object_server_of_a_former_version_gets_plain_writes() {
     remote.write(&remote_file, 7, &[1; 5_000]).await;
     assert_eq!(near.read(&near_file, 7, 5_000).await, [1; 5_000]);
     assert!(oss.arrived.lock().iter().all(Option::is_none));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fence_frees_what_the_targets_remember_of_the_session() {
+    let cluster = SharedCluster::new(4, 1).await;
+    let oss = RemoteOss::new(&cluster.servers, false);
+    let remote = remote_client(&cluster, &oss).await;
+    written_by_both(&cluster, &remote).await;
+    let slots = async || {
+        let status = cluster.servers.oss.status().await;
+        status.targets.iter().map(|target| target.write_slots).sum()
+    };
+    let before: usize = slots().await;
+    assert!(before > 0);
+    let request = |session| DataRequest {
+        session: SessionId(0),
+        map_epoch: MapEpoch(1),
+        job: 0,
+        ost: OstId(0),
+        credentials: DataCredentials::None,
+        op: DataOp::Fence { session },
+    };
+    for (session, after) in [
+        (cluster.users[0].client.session(), before),
+        (remote.client.session(), 0),
+    ] {
+        let fenced = cluster.servers.oss.clone().handle(request(session)).await;
+        fenced.unwrap();
+        assert_eq!(slots().await, after);
+    }
 }

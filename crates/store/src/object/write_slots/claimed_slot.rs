@@ -52,6 +52,7 @@ impl<'a> ClaimedSlot<'a> {
         range: &Range<u64>,
         data: &[u8],
     ) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "begin");
         let mut entry = WriteSlotEntry {
             key: self.key,
             number: self.number,
@@ -73,6 +74,7 @@ impl<'a> ClaimedSlot<'a> {
     /// `TargetDown` if the entry cannot be written. Then the target is closed: the next start finds the bytes of the write and the
     /// entry that says *begun*, and completes it. If this instance executed another write of these bytes, that start could not do so.
     pub async fn finish(&mut self, object: &Object, reply: RememberedReply) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "finish");
         let last = self.last_write.as_mut();
         let entry = last.expect("the write has begun");
         let mut done = WriteSlotEntry {

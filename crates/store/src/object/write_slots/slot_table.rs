@@ -44,18 +44,19 @@ impl WriteSlotTable {
         // The order of their last use.
         found.sort_by_key(|(_, entry)| entry.sequence);
         let mut is_used = vec![false; table.end as usize];
-        for (entry_number, entry) in found.into_iter().rev() {
+        for (entry_number, entry) in found {
             let key = entry.key;
             if table.slots.contains_key(&key) {
-                continue; // an older one of the same slot
+                let older = table.remove(key);
+                is_used[older as usize] = false;
             }
             is_used[entry_number as usize] = true;
+            table.last_use += 1;
             let slot = TableSlot {
                 entry_number,
-                used: entry.sequence,
+                used: table.last_use,
                 last_write: Arc::new(Mutex::new(Some(entry))),
             };
-            table.last_use = table.last_use.max(slot.used);
             table.by_use.insert(slot.used, key);
             table.slots.insert(key, slot);
         }
