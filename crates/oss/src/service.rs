@@ -58,8 +58,8 @@ impl Service<DataRequest, DataReply> for Oss {
                     existing,
                     owner,
                 };
-                let written = target.write_numbered(write, request.session, number).await;
-                written.map(|(stat, verifier)| DataReplyBody::Written(stat, verifier))
+                let write = target.write_numbered(write, request.session, number);
+                write.await.map(written)
             }
             // The reader verifies the bytes with the checksums.
             DataOp::Read {

@@ -16,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 pub(super) struct Object {
@@ -28,8 +28,6 @@ pub(super) struct Object {
     change_ended: Notify,
     /// Sync point of the data files; the sync points of their names are in `Dirs`.
     pub data_sync: SyncPoint,
-    /// The modification of the target's write slots that a sync of the object must cover, because it has a numbered write.
-    numbered_write: AtomicU64,
     /// Used since the table last checked whether to evict it.
     pub used: AtomicBool,
 }
@@ -147,8 +145,6 @@ impl Object {
             files_lock: tokio::sync::Mutex::new(()),
             change_ended: Notify::new(),
             data_sync: SyncPoint::unknown(),
-            // The first one: before the object was loaded, a former instance may have executed numbered writes.
-            numbered_write: AtomicU64::new(1),
             used: AtomicBool::new(true),
         }
     }
@@ -212,17 +208,6 @@ impl Object {
     pub fn is_evictable(&self) -> bool {
         let state = self.state.lock();
         state.in_flight.is_idle() && self.data_sync.is_synced() && !state.queued
-    }
-
-    /// A numbered write of the object is recorded in this modification of the write slots.
-    pub fn note_numbered_write(&self, modification: u64) {
-        self.numbered_write
-            .fetch_max(modification, Ordering::AcqRel);
-    }
-
-    /// The last modification of the write slots with a numbered write of the object.
-    pub fn last_numbered_write(&self) -> u64 {
-        self.numbered_write.load(Ordering::Acquire)
     }
 
     pub fn mark_used(&self) {

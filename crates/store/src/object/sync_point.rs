@@ -38,11 +38,6 @@ impl SyncPoint {
         self.synced.load(Ordering::Acquire) >= self.modified.load(Ordering::Acquire)
     }
 
-    /// Whether the modifications up to this one are durable.
-    pub fn covers(&self, modification: u64) -> bool {
-        self.synced.load(Ordering::Acquire) >= modification
-    }
-
     /// The modifications that a sync that begins now covers; pass it to `note_synced` when the sync is done.
     pub fn current_modification(&self) -> u64 {
         self.modified.load(Ordering::Acquire)

@@ -10,7 +10,7 @@ use super::paths::{OBJECTS_DIR, dir_path};
 use super::records::Records;
 use super::sync_point::SyncPoint;
 use super::table::ObjectTable;
-use super::write_slots::WriteSlots;
+use super::write_slots::{UnsyncedWrite, WriteSlots};
 use gupfs_platform::{Disk, DiskError, DiskErrorKind};
 use gupfs_proto::FsError;
 use std::collections::BTreeSet;
@@ -99,13 +99,17 @@ impl ObjectSyncer {
         let points = || {
             let data = objects.iter().map(|object| &object.data_sync);
             data.chain(dirs.iter().map(|dir| &**dir))
-                .chain([&self.write_slots.sync_point])
         };
         // Of two concurrent calls the kernel reports an error to one only; the other would take that for success, so
         // only one call runs at a time.
         let _guard = self.syncing_file_system.lock().await;
         let covered: Vec<u64> = points().map(SyncPoint::current_modification).collect();
+        let numbered = objects.iter().map(|object| object.id);
+        let numbered: Vec<_> = numbered
+            .flat_map(|id| self.write_slots.unsynced_writes(id))
+            .collect();
         self.run_sync(async || self.disk.syncfs().await).await?;
+        self.record_synced(&numbered).await?;
         points()
             .zip(covered)
             .for_each(|(point, covered)| point.note_synced(covered));
@@ -160,25 +164,28 @@ impl ObjectSyncer {
             }
             Ok(())
         };
-        // The object counts as synced only with its numbered writes: if a power loss undid an entry, a repetition of its write would
-        // overwrite a later one that was synced.
-        let sync_both = async || {
-            let (slots, data) =
-                tokio::join!(self.sync_numbered_writes(object), self.run_sync(sync));
-            slots.and(data)
+        let sync_with_numbers = async || {
+            let numbered = self.write_slots.unsynced_writes(object.id);
+            self.run_sync(sync).await?;
+            self.record_synced(&numbered).await
         };
-        object.data_sync.ensure_synced(sync_both).await
+        object.data_sync.ensure_synced(sync_with_numbers).await
     }
 
-    async fn sync_numbered_writes(&self, object: &Object) -> Result<(), FsError> {
-        let last = object.last_numbered_write();
-        match self.write_slots.sync_point.covers(last) {
-            true => Ok(()),
-            false => self.sync_write_slots().await,
+    /// Records that the bytes of these numbered writes are durable, before their objects count as synced. Without that record a power
+    /// loss would let a repetition of such a write overwrite a later one that was synced.
+    async fn record_synced(&self, numbered: &[UnsyncedWrite]) -> Result<(), FsError> {
+        if numbered.is_empty() {
+            return Ok(());
         }
+        let record = async || self.write_slots.write_synced(numbered).await;
+        self.run_sync(record).await?;
+        self.sync_write_slots().await?;
+        self.write_slots.forget_synced(numbered);
+        Ok(())
     }
 
-    /// Makes the entries of all numbered writes durable.
+    /// Makes the slot file durable.
     pub async fn sync_write_slots(&self) -> Result<(), FsError> {
         let slots = &self.write_slots;
         let sync = async || slots.sync_file().await;

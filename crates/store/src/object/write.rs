@@ -94,7 +94,7 @@ impl Objects {
                 mtime: now,
                 ..object.state().stat()
             };
-            slot.finish(&object, (stat, self.write_verifier())).await?;
+            slot.finish(stat).await?;
         }
         Ok(change.end(|state, span| {
             state

@@ -3,11 +3,11 @@
 use super::Objects;
 use super::write::WriteRequest;
 use gupfs_proto::data::{ObjectStat, WriteNumber};
-use gupfs_proto::{FsError, SessionId, WriteVerifier};
+use gupfs_proto::{FsError, SessionId};
 
 impl Objects {
-    /// Writes all of the data, or fails; a write that was executed before, by this or a former instance, changes nothing. Returns the
-    /// object's state after the write, and the write verifier of the instance that executed it.
+    /// Writes all of the data, or fails; a write that was executed before, by this or a former instance, changes nothing, unless a
+    /// power loss may have undone it. Returns the object's state after the write.
     ///
     /// # Errors
     /// As of `write`. `Malformed` also for a number below that of a former write in the slot.
@@ -16,15 +16,15 @@ impl Objects {
         write: WriteRequest<'_>,
         session: SessionId,
         number: WriteNumber,
-    ) -> Result<(ObjectStat, WriteVerifier), FsError> {
+    ) -> Result<ObjectStat, FsError> {
         tracing::trace!(target: "walk", file = file!(), "write_numbered");
         let slots = &self.writable()?.write_slots;
-        let mut slot = slots.claim(session, number).await?;
-        if let Some(reply) = slot.remembered_reply() {
-            return Ok(reply);
+        let claimed = slots.claim(session, number, self.write_verifier());
+        let mut slot = claimed.await?;
+        match slot.remembered_reply() {
+            Some(stat) => Ok(stat),
+            None => self.execute_write(&write, Some(&mut slot)).await,
         }
-        let stat = self.execute_write(&write, Some(&mut slot)).await?;
-        Ok((stat, self.write_verifier()))
     }
 
     /// Frees what the target remembers of the numbered writes of a session that has ended.

@@ -12,6 +12,7 @@ const CHECKSUM_AT: usize = ENTRY_LENGTH - 4;
 
 const BEGUN: u8 = 1;
 const DONE: u8 = 2;
+const SYNCED: u8 = 3;
 
 /// The slot of a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -20,8 +21,16 @@ pub(in crate::object) struct WriteSlotKey {
     pub slot: u16,
 }
 
-/// The reply to a write: the state of the object after it, and the verifier of the instance that executed it.
-pub(in crate::object) type RememberedReply = (ObjectStat, WriteVerifier);
+/// How far a write has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WriteProgress {
+    /// The bytes may have changed; the write may have failed.
+    Begun,
+    /// The state of the object after the write.
+    Done(ObjectStat),
+    /// The same, after a sync of the object: a power loss does not undo the write.
+    Synced(ObjectStat),
+}
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::object) struct WriteSlotEntry {
@@ -33,21 +42,45 @@ pub(in crate::object) struct WriteSlotEntry {
     pub range: Range<u64>,
     /// crc32c of the data.
     pub data_sum: u32,
-    /// None while the write is under way, or if it failed.
-    pub reply: Option<RememberedReply>,
+    /// The write verifier under which the write was executed.
+    pub verifier: WriteVerifier,
+    pub progress: WriteProgress,
 }
 
 /// The bytes of an entry do not match their checksum, or make no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DamagedEntry;
 
+impl WriteProgress {
+    fn code(self) -> u8 {
+        match self {
+            WriteProgress::Begun => BEGUN,
+            WriteProgress::Done(_) => DONE,
+            WriteProgress::Synced(_) => SYNCED,
+        }
+    }
+
+    /// The state of the object after the write.
+    pub fn stat(self) -> Option<ObjectStat> {
+        match self {
+            WriteProgress::Begun => None,
+            WriteProgress::Done(stat) | WriteProgress::Synced(stat) => Some(stat),
+        }
+    }
+}
+
 impl WriteSlotEntry {
+    /// Whether the write is still valid under this verifier. A power loss may have undone one that was not synced.
+    pub fn is_valid(&self, verifier: WriteVerifier) -> bool {
+        matches!(self.progress, WriteProgress::Synced(_)) || self.verifier == verifier
+    }
+
     pub fn encode(&self) -> [u8; ENTRY_LENGTH] {
         let mut out = [0; ENTRY_LENGTH];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &self.key.session.0.to_le_bytes());
         put(8, &self.key.slot.to_le_bytes());
-        put(10, &[if self.reply.is_some() { DONE } else { BEGUN }]);
+        put(10, &[self.progress.code()]);
         // A message has at most PAYLOAD_MAX bytes.
         let len = (self.range.end - self.range.start) as u32;
         put(12, &len.to_le_bytes());
@@ -58,12 +91,12 @@ impl WriteSlotEntry {
         put(44, &self.object.stripe.to_le_bytes());
         put(48, &self.range.start.to_le_bytes());
         put(56, &self.data_sum.to_le_bytes());
-        if let Some((stat, verifier)) = &self.reply {
+        if let Some(stat) = self.progress.stat() {
             put(64, &stat.size.to_le_bytes());
             put(72, &stat.blocks.to_le_bytes());
             put(80, &stat.mtime.as_nanos().to_le_bytes());
-            put(88, &verifier.0.to_le_bytes());
         }
+        put(88, &self.verifier.0.to_le_bytes());
         let sum = crc32c::crc32c(&out[..CHECKSUM_AT]);
         out[CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
         out
@@ -78,16 +111,15 @@ impl WriteSlotEntry {
             return Err(DamagedEntry);
         }
         let number = |at| u64::from_le_bytes(field(bytes, at));
-        let reply = match bytes[10] {
-            BEGUN => None,
-            DONE => Some((
-                ObjectStat {
-                    size: number(64),
-                    blocks: number(72),
-                    mtime: Timestamp::from_nanos(number(80).cast_signed()),
-                },
-                WriteVerifier(number(88)),
-            )),
+        let stat = ObjectStat {
+            size: number(64),
+            blocks: number(72),
+            mtime: Timestamp::from_nanos(number(80).cast_signed()),
+        };
+        let progress = match bytes[10] {
+            BEGUN => WriteProgress::Begun,
+            DONE => WriteProgress::Done(stat),
+            SYNCED => WriteProgress::Synced(stat),
             _ => return Err(DamagedEntry),
         };
         let (start, len) = (number(48), u32::from_le_bytes(field(bytes, 12)));
@@ -105,7 +137,8 @@ impl WriteSlotEntry {
             },
             range: start..start.checked_add(u64::from(len)).ok_or(DamagedEntry)?,
             data_sum: u32::from_le_bytes(field(bytes, 56)),
-            reply,
+            verifier: WriteVerifier(number(88)),
+            progress,
         }))
     }
 }
@@ -118,6 +151,12 @@ fn field<const N: usize>(bytes: &[u8; ENTRY_LENGTH], at: usize) -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const STAT: ObjectStat = ObjectStat {
+        size: 94_016,
+        blocks: 184,
+        mtime: Timestamp::new(1_700_000_000, 5),
+    };
 
     fn sample() -> WriteSlotEntry {
         WriteSlotEntry {
@@ -134,28 +173,38 @@ mod tests {
             },
             range: 47_008..2 * 47_008,
             data_sum: 0xdead_beef,
-            reply: Some((
-                ObjectStat {
-                    size: 94_016,
-                    blocks: 184,
-                    mtime: Timestamp::new(1_700_000_000, 5),
-                },
-                WriteVerifier(6),
-            )),
+            verifier: WriteVerifier(6),
+            progress: WriteProgress::Done(STAT),
         }
     }
 
     #[test]
     fn an_entry_reads_back() {
-        let done = sample();
-        let begun = WriteSlotEntry {
-            reply: None,
-            ..sample()
-        };
-        for entry in [done, begun] {
+        for progress in [
+            WriteProgress::Begun,
+            WriteProgress::Done(STAT),
+            WriteProgress::Synced(STAT),
+        ] {
+            let entry = WriteSlotEntry {
+                progress,
+                ..sample()
+            };
             assert_eq!(WriteSlotEntry::decode(&entry.encode()), Ok(Some(entry)));
         }
         assert_eq!(WriteSlotEntry::decode(&[0; ENTRY_LENGTH]), Ok(None));
+    }
+
+    #[test]
+    fn a_new_verifier_voids_what_was_not_synced() {
+        let [done, synced] =
+            [WriteProgress::Done(STAT), WriteProgress::Synced(STAT)].map(|progress| {
+                WriteSlotEntry {
+                    progress,
+                    ..sample()
+                }
+            });
+        let valid = |entry: &WriteSlotEntry| [6, 7].map(|v| entry.is_valid(WriteVerifier(v)));
+        assert_eq!((valid(&done), valid(&synced)), ([true, false], [true; 2]));
     }
 
     #[test]

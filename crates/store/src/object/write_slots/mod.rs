@@ -6,42 +6,47 @@
 //!
 //! A client sends a write again when its connection breaks before the reply. Meanwhile another client may have written the same
 //! bytes. So the target executes a number once, also over a kill: the entry of a slot says *begun* before the object's bytes change,
-//! and *done* before another write of these bytes may begin.
+//! and *done* before another write of these bytes may begin. A sync of the object makes it *synced*; what is not synced is void under
+//! the next write verifier, as the bytes are.
 
 mod claimed_slot;
 mod entry;
 mod recover;
 mod slot_file;
 mod slot_table;
+mod unsynced;
 
 pub(super) use claimed_slot::ClaimedSlot;
 pub(super) use recover::recover;
+pub(super) use unsynced::UnsyncedWrite;
 
 use super::closing::ClosingState;
 use super::counters::Counter;
 use super::error::{OpenError, error_chain};
 use super::limits::WRITE_SLOT_ENTRIES;
 use super::sync_point::SyncPoint;
-use entry::{ENTRY_LENGTH, WriteSlotEntry, WriteSlotKey};
+use entry::{ENTRY_LENGTH, WriteProgress, WriteSlotEntry, WriteSlotKey};
 use gupfs_platform::{Disk, DiskError, DiskErrorKind};
-use gupfs_proto::data::WriteNumber;
+use gupfs_proto::data::{ObjectStat, WriteNumber};
 use gupfs_proto::limits::WRITE_SLOTS;
-use gupfs_proto::{FsError, SessionId};
+use gupfs_proto::{FsError, ObjectId, SessionId, WriteVerifier};
 use parking_lot::Mutex;
 use slot_file::WriteSlotFile;
-use slot_table::{LastWrite, WriteSlotTable};
+use slot_table::{EntryCell, WriteSlotTable};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use unsynced::UnsyncedWrites;
 
 pub(super) struct WriteSlots {
     file: WriteSlotFile,
     table: Mutex<WriteSlotTable>,
     /// The sequence number of the last entry that was written.
     sequence: AtomicU64,
+    unsynced: UnsyncedWrites,
     /// Sync point of the slot file.
     pub sync_point: SyncPoint,
     /// The entries that `recover` has changed and the file does not have yet.
-    recovered: Mutex<Vec<(u32, LastWrite)>>,
+    recovered: Mutex<Vec<Arc<EntryCell>>>,
     /// Repeated writes that were answered and not executed.
     pub repeated: Counter,
     closing: Arc<ClosingState>,
@@ -68,13 +73,14 @@ impl WriteSlots {
                 found.end,
                 WRITE_SLOT_ENTRIES,
             )),
+            unsynced: UnsyncedWrites::default(),
             recovered: Mutex::default(),
             repeated: Counter::default(),
             closing,
         })
     }
 
-    /// The slot of a numbered write, once no other write of the slot is under way.
+    /// The slot of a numbered write, once no other write of the slot is under way. `verifier`: the target's write verifier.
     ///
     /// # Errors
     /// `Malformed` if no correct client sends this number: the slot has a higher one, or is beyond the last slot; `Overloaded` if all
@@ -83,6 +89,7 @@ impl WriteSlots {
         &self,
         session: SessionId,
         number: WriteNumber,
+        verifier: WriteVerifier,
     ) -> Result<ClaimedSlot<'_>, FsError> {
         let WriteNumber { slot, number } = number;
         if slot >= WRITE_SLOTS {
@@ -90,20 +97,25 @@ impl WriteSlots {
         }
         let key = WriteSlotKey { session, slot };
         let entry = self.table.lock().entry_of(key);
-        let (entry_number, last_write) = entry.ok_or(FsError::Overloaded)?;
-        let last_write = last_write.lock_owned().await;
-        match &*last_write {
+        let (cell, running) = entry.ok_or(FsError::Overloaded)?;
+        let running = running.lock_owned().await;
+        // The entry may still have the last write of the slot that had it before.
+        let last = cell.content.lock().await.clone();
+        let last = last.filter(|last| last.key == key);
+        match &last {
             Some(last) if last.number > number => Err(FsError::Malformed(format!(
                 "write {number} in slot {slot}, which has had write {}",
                 last.number
             ))),
-            _ => Ok(ClaimedSlot::new(
-                self,
+            _ => Ok(ClaimedSlot {
+                slots: self,
                 key,
                 number,
-                entry_number,
-                last_write,
-            )),
+                verifier,
+                cell,
+                last,
+                _running: running,
+            }),
         }
     }
 
@@ -121,14 +133,43 @@ impl WriteSlots {
     /// decide it any more.
     pub async fn record_recovered(&self) -> Result<(), DiskError> {
         let recovered = std::mem::take(&mut *self.recovered.lock());
-        for (entry_number, last_write) in recovered {
-            let last_write = last_write.lock().await.clone();
-            match last_write {
-                Some(mut entry) => self.write(entry_number, &mut entry).await?,
-                None => self.write_bytes(entry_number, &[0; ENTRY_LENGTH]).await?,
+        for cell in recovered {
+            let content = cell.content.lock().await;
+            let bytes = content
+                .as_ref()
+                .map_or([0; ENTRY_LENGTH], WriteSlotEntry::encode);
+            self.write_bytes(&cell, &bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// The numbered writes of an object that a sync which begins now makes durable.
+    pub fn unsynced_writes(&self, object: ObjectId) -> Vec<UnsyncedWrite> {
+        self.unsynced.of(object)
+    }
+
+    /// Writes into the entries of these writes that a sync has made their bytes durable; the caller syncs the slot file then. An entry
+    /// that has another write meanwhile is left out: the client has had the reply to the former one.
+    pub async fn write_synced(&self, writes: &[UnsyncedWrite]) -> Result<(), DiskError> {
+        for write in writes {
+            let cell = self.table.lock().cell(write.entry_number);
+            let mut content = cell.content.lock().await;
+            let Some(entry) = content.as_mut() else {
+                continue;
+            };
+            if let WriteProgress::Done(stat) = entry.progress
+                && entry.sequence == write.sequence
+            {
+                entry.progress = WriteProgress::Synced(stat);
+                self.write_bytes(&cell, &entry.encode()).await?;
             }
         }
         Ok(())
+    }
+
+    /// The entries of these writes are durable.
+    pub fn forget_synced(&self, writes: &[UnsyncedWrite]) {
+        writes.iter().for_each(|write| self.unsynced.remove(write));
     }
 
     /// Syncs the slot file.
@@ -136,19 +177,55 @@ impl WriteSlots {
         self.file.sync().await
     }
 
-    async fn write(&self, entry_number: u32, entry: &mut WriteSlotEntry) -> Result<(), DiskError> {
-        entry.sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        self.write_bytes(entry_number, &entry.encode()).await
+    /// Writes an entry; it replaces the one of the last write of the slot.
+    async fn write(&self, cell: &EntryCell, mut entry: WriteSlotEntry) -> Result<(), DiskError> {
+        entry.sequence = self.next_sequence();
+        let mut content = cell.content.lock().await;
+        self.write_bytes(cell, &entry.encode()).await?;
+        if let Some(former) = content.replace(entry) {
+            self.unsynced.remove(&former.unsynced(cell.number));
+        }
+        Ok(())
     }
 
+    /// Writes that the write of an entry is done.
+    async fn write_done(&self, cell: &EntryCell, stat: ObjectStat) -> Result<(), DiskError> {
+        let mut content = cell.content.lock().await;
+        let entry = content.as_mut().expect("the write has begun");
+        let done = WriteSlotEntry {
+            sequence: self.next_sequence(),
+            progress: WriteProgress::Done(stat),
+            ..entry.clone()
+        };
+        self.write_bytes(cell, &done.encode()).await?;
+        self.unsynced.insert(done.unsynced(cell.number));
+        *entry = done;
+        Ok(())
+    }
+
+    fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The caller has locked the content of the entry, so that the file gets its versions in their order.
     async fn write_bytes(
         &self,
-        entry_number: u32,
+        cell: &EntryCell,
         bytes: &[u8; ENTRY_LENGTH],
     ) -> Result<(), DiskError> {
-        let written = self.file.write(entry_number, bytes).await;
+        let written = self.file.write(cell.number, bytes).await;
         self.sync_point.note_modified();
         written
+    }
+}
+
+impl WriteSlotEntry {
+    fn unsynced(&self, entry_number: u32) -> UnsyncedWrite {
+        UnsyncedWrite {
+            object: self.object,
+            entry_number,
+            sequence: self.sequence,
+        }
     }
 }
 

@@ -1,14 +1,14 @@
 //! Decides at a start which of the writes that had begun when the process ended took effect.
 
 use super::WriteSlots;
-use super::entry::WriteSlotEntry;
+use super::entry::{WriteProgress, WriteSlotEntry};
 use crate::object::access::ReadAccess;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{FsError, WriteVerifier};
 
 /// Completes or erases the entry of each write that had begun. Until then no later write of the same bytes was executed, so the bytes
 /// in the object show whether the write took effect: exactly if they have its checksum. A write that is erased did not happen, or
-/// only in part; the client repeats it.
+/// only in part; the client repeats it. After a power loss, which another verifier shows, no such entry is valid.
 ///
 /// `record_recovered` writes the result to disk.
 pub(in crate::object) async fn recover(
@@ -16,12 +16,20 @@ pub(in crate::object) async fn recover(
     reading: &ReadAccess,
     verifier: WriteVerifier,
 ) {
-    let all = slots.table.lock().all();
-    for (entry_number, last_write) in all {
-        let mut last = last_write.lock().await;
-        let Some(entry) = last.as_mut().filter(|entry| entry.reply.is_none()) else {
+    let cells = slots.table.lock().cells();
+    for cell in cells {
+        let mut content = cell.content.lock().await;
+        let Some(entry) = content.as_mut().filter(|entry| entry.is_valid(verifier)) else {
             continue;
         };
+        match entry.progress {
+            WriteProgress::Synced(_) => continue,
+            WriteProgress::Done(_) => {
+                slots.unsynced.insert(entry.unsynced(cell.number));
+                continue;
+            }
+            WriteProgress::Begun => {}
+        }
         let written = written_object(reading, entry).await;
         let found = match &written {
             Ok(Some(_)) => "it took effect",
@@ -33,11 +41,14 @@ pub(in crate::object) async fn recover(
             "a numbered write was under way when the process ended"
         );
         match written.ok().flatten() {
-            Some(stat) => entry.reply = Some((stat, verifier)),
-            None => *last = None,
+            Some(stat) => {
+                entry.progress = WriteProgress::Done(stat);
+                slots.unsynced.insert(entry.unsynced(cell.number));
+            }
+            None => *content = None,
         }
-        drop(last);
-        slots.recovered.lock().push((entry_number, last_write));
+        drop(content);
+        slots.recovered.lock().push(cell);
     }
 }
 

@@ -7,43 +7,66 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// The last write of a slot; None before its first. Locked by the write that executes.
-pub(super) type LastWrite = Arc<Mutex<Option<WriteSlotEntry>>>;
+/// One entry of the slot file. It outlives the slot that has it.
+pub(super) struct EntryCell {
+    pub number: u32,
+    /// Locked while a write of the slot is under way.
+    running: Arc<Mutex<()>>,
+    /// Locked while the entry is written to the file. None: it is unused.
+    pub content: Mutex<Option<WriteSlotEntry>>,
+}
 
 pub(super) struct WriteSlotTable {
     slots: BTreeMap<WriteSlotKey, TableSlot>,
     /// The slots, by their last use.
     by_use: BTreeMap<u64, WriteSlotKey>,
     last_use: u64,
-    /// Numbers of entries that no slot has, below `end`.
+    /// All entries of the file, by their numbers.
+    cells: Vec<Arc<EntryCell>>,
+    /// Numbers of entries that no slot has.
     free: Vec<u32>,
-    /// No slot ever had an entry from this number on.
-    end: u32,
     limit: u32,
 }
 
 struct TableSlot {
     entry_number: u32,
     used: u64,
-    last_write: LastWrite,
+}
+
+impl EntryCell {
+    fn new(number: u32, content: Option<WriteSlotEntry>) -> Arc<EntryCell> {
+        Arc::new(EntryCell {
+            number,
+            running: Arc::default(),
+            content: Mutex::new(content),
+        })
+    }
+
+    /// Whether no write of the slot is under way.
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.running) == 1
+    }
 }
 
 impl WriteSlotTable {
     /// A table of the entries that were found in the slot file, in any order; `end`: how many the file has. `limit`: how many there
     /// may be.
     pub fn new(mut found: Vec<(u32, WriteSlotEntry)>, end: u32, limit: u32) -> WriteSlotTable {
+        let end = end.min(limit);
         let mut table = WriteSlotTable {
             slots: BTreeMap::new(),
             by_use: BTreeMap::new(),
             last_use: 0,
+            cells: (0..end)
+                .map(|number| EntryCell::new(number, None))
+                .collect(),
             free: Vec::new(),
-            end: end.min(limit),
             limit,
         };
-        found.retain(|(number, _)| *number < limit);
+        found.retain(|(number, _)| *number < end);
         // The order of their last use.
         found.sort_by_key(|(_, entry)| entry.sequence);
-        let mut is_used = vec![false; table.end as usize];
+        let mut is_used = vec![false; end as usize];
         for (entry_number, entry) in found {
             let key = entry.key;
             if table.slots.contains_key(&key) {
@@ -51,52 +74,53 @@ impl WriteSlotTable {
                 is_used[older as usize] = false;
             }
             is_used[entry_number as usize] = true;
-            table.last_use += 1;
-            let slot = TableSlot {
-                entry_number,
-                used: table.last_use,
-                last_write: Arc::new(Mutex::new(Some(entry))),
-            };
-            table.by_use.insert(slot.used, key);
-            table.slots.insert(key, slot);
+            table.cells[entry_number as usize] = EntryCell::new(entry_number, Some(entry));
+            table.use_entry(key, entry_number);
         }
-        let free = (0..table.end).filter(|number| !is_used[*number as usize]);
+        let free = (0..end).filter(|number| !is_used[*number as usize]);
         table.free = free.collect();
         table
     }
 
-    /// The entry of a slot, which becomes the most recently used one. None while all entries belong to writes under way.
-    pub fn entry_of(&mut self, key: WriteSlotKey) -> Option<(u32, LastWrite)> {
-        if !self.slots.contains_key(&key) {
-            let entry_number = self.unused_entry()?;
-            let slot = TableSlot {
-                entry_number,
-                used: 0,
-                last_write: LastWrite::default(),
-            };
-            self.slots.insert(key, slot);
-        }
-        self.last_use += 1;
-        let slot = self.slots.get_mut(&key)?;
-        self.by_use.remove(&slot.used);
-        slot.used = self.last_use;
-        self.by_use.insert(slot.used, key);
-        Some((slot.entry_number, slot.last_write.clone()))
+    /// The entry of a slot, which becomes the most recently used one, and the lock of its writes. None while all entries belong to
+    /// writes under way.
+    pub fn entry_of(&mut self, key: WriteSlotKey) -> Option<(Arc<EntryCell>, Arc<Mutex<()>>)> {
+        let entry_number = match self.slots.contains_key(&key) {
+            true => self.remove(key),
+            false => self.unused_entry()?,
+        };
+        self.use_entry(key, entry_number);
+        let cell = self.cell(entry_number);
+        let running = cell.running.clone();
+        Some((cell, running))
     }
 
     fn unused_entry(&mut self) -> Option<u32> {
         if let Some(number) = self.free.pop() {
             return Some(number);
         }
-        if self.end < self.limit {
-            self.end += 1;
-            return Some(self.end - 1);
+        let next = self.cells.len() as u32;
+        if next < self.limit {
+            self.cells.push(EntryCell::new(next, None));
+            return Some(next);
         }
-        let idle = |key: &&WriteSlotKey| self.slots[*key].is_idle();
+        let idle = |key: &&WriteSlotKey| self.cell_of(&self.slots[*key]).is_idle();
         let oldest = *self.by_use.values().find(idle)?;
         Some(self.remove(oldest))
     }
 
+    /// Gives an entry that no slot has to a slot without an entry.
+    fn use_entry(&mut self, key: WriteSlotKey, entry_number: u32) {
+        self.last_use += 1;
+        let slot = TableSlot {
+            entry_number,
+            used: self.last_use,
+        };
+        self.by_use.insert(slot.used, key);
+        self.slots.insert(key, slot);
+    }
+
+    /// Takes the entry from a slot.
     fn remove(&mut self, key: WriteSlotKey) -> u32 {
         let slot = self.slots.remove(&key).expect("a slot of the table");
         self.by_use.remove(&slot.used);
@@ -111,7 +135,7 @@ impl WriteSlotTable {
             slot: u16::MAX,
         };
         let slots = self.slots.range(first..=last);
-        let idle = slots.filter(|(_, slot)| slot.is_idle());
+        let idle = slots.filter(|(_, slot)| self.cell_of(slot).is_idle());
         let keys: Vec<WriteSlotKey> = idle.map(|(key, _)| *key).collect();
         for key in keys {
             let number = self.remove(key);
@@ -119,30 +143,31 @@ impl WriteSlotTable {
         }
     }
 
+    /// How many slots have an entry.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// All entries, with their numbers.
-    pub fn all(&self) -> Vec<(u32, LastWrite)> {
-        let slots = self.slots.values();
-        slots
-            .map(|slot| (slot.entry_number, slot.last_write.clone()))
-            .collect()
+    pub fn cell(&self, entry_number: u32) -> Arc<EntryCell> {
+        self.cells[entry_number as usize].clone()
     }
-}
 
-impl TableSlot {
-    /// Whether no write of the slot is under way.
-    fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.last_write) == 1
+    fn cell_of(&self, slot: &TableSlot) -> &EntryCell {
+        &self.cells[slot.entry_number as usize]
+    }
+
+    /// The entries of all slots.
+    pub fn cells(&self) -> Vec<Arc<EntryCell>> {
+        let slots = self.slots.values();
+        slots.map(|slot| self.cell(slot.entry_number)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_proto::{Generation, InodeId, ObjectId};
+    use crate::object::write_slots::entry::WriteProgress;
+    use gupfs_proto::{Generation, InodeId, ObjectId, WriteVerifier};
 
     fn key(session: u64, slot: u16) -> WriteSlotKey {
         WriteSlotKey {
@@ -163,12 +188,13 @@ mod tests {
             },
             range: 0..1,
             data_sum: 0,
-            reply: None,
+            verifier: WriteVerifier(1),
+            progress: WriteProgress::Begun,
         }
     }
 
     fn number_of(table: &mut WriteSlotTable, key: WriteSlotKey) -> Option<u32> {
-        table.entry_of(key).map(|(number, _)| number)
+        table.entry_of(key).map(|(cell, _)| cell.number)
     }
 
     #[test]
@@ -176,7 +202,7 @@ mod tests {
         let mut table = WriteSlotTable::new(Vec::new(), 0, 3);
         let of = |session| key(session, 0);
         let (first, under_way) = table.entry_of(of(1)).unwrap();
-        assert_eq!(first, 0);
+        assert_eq!(first.number, 0);
         assert_eq!(number_of(&mut table, of(2)), Some(1));
         assert_eq!(number_of(&mut table, of(3)), Some(2));
         assert_eq!(number_of(&mut table, of(2)), Some(1), "used again");
