@@ -57,6 +57,7 @@ mod read_ahead;
 mod reader;
 mod record;
 mod records;
+mod recover_writes;
 mod region;
 mod region_loader;
 mod remove;

@@ -21,12 +21,13 @@ use super::lost_found::LostFound;
 use super::options::TargetOptions;
 use super::reader::ObjectReader;
 use super::records::Records;
+use super::recover_writes::recover_writes;
 use super::region_loader::RegionLoader;
 use super::scrubber::Scrubber;
 use super::superblock::{Superblock, SuperblockFile};
 use super::syncer::ObjectSyncer;
 use super::table::ObjectTable;
-use super::write_slots::{self, WriteSlots};
+use super::write_slots::WriteSlots;
 use gupfs_platform::{Disk, DiskLock, Platform};
 use gupfs_proto::{FsError, OstId};
 use std::sync::Arc;
@@ -104,7 +105,7 @@ impl Target {
             &target.writing.write_slots,
             target.identity.write_verifier(),
         );
-        write_slots::recover(slots, &target.reading, verifier).await;
+        recover_writes(slots, &target.reading, verifier).await;
         if !was_stopped {
             let count = target.reading.listing.count().await?;
             target.reading.object_count.set_counted(count);

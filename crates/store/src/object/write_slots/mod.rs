@@ -2,22 +2,22 @@
 //!
 //! Owns   the last numbered write of each slot of a session, in memory and in the slot file.
 //! Never  writes a byte of an object; decides the order of writes, as the object's changes do.
-//! Enter  at `WriteSlots::claim` for each numbered write; `recover` at a start.
+//! Enter  at `WriteSlots::claim` for each numbered write; `recover_writes` at a start.
 //!
 //! A client sends a write again when its connection breaks before the reply. Meanwhile another client may have written the same
 //! bytes. So the target executes a number once, also over a kill: the entry of a slot says *begun* before the object's bytes change,
 //! and *done* before another write of these bytes may begin. A sync of the object makes it *synced*; what is not synced is void under
 //! the next write verifier, as the bytes are.
 
+mod begun_write;
 mod claimed_slot;
 mod entry;
-mod recover;
 mod slot_file;
 mod slot_table;
 mod unsynced;
 
+pub(super) use begun_write::BegunWrite;
 pub(super) use claimed_slot::ClaimedSlot;
-pub(super) use recover::recover;
 pub(super) use unsynced::UnsyncedWrite;
 
 use super::closing::ClosingState;
@@ -45,7 +45,7 @@ pub(super) struct WriteSlots {
     unsynced: UnsyncedWrites,
     /// Sync point of the slot file.
     pub sync_point: SyncPoint,
-    /// The entries that `recover` has changed and the file does not have yet.
+    /// The entries that `decide` has changed and the file does not have yet.
     recovered: Mutex<Vec<Arc<EntryCell>>>,
     /// Repeated writes that were answered and not executed.
     pub repeated: Counter,
@@ -129,7 +129,7 @@ impl WriteSlots {
         self.table.lock().len()
     }
 
-    /// Writes what `recover` decided into the slot file. Call it before the target executes any write: the next start could not
+    /// Writes what `decide` was told into the slot file. Call it before the target executes any write: the next start could not
     /// decide it any more.
     pub async fn record_recovered(&self) -> Result<(), DiskError> {
         let recovered = std::mem::take(&mut *self.recovered.lock());
