@@ -12,7 +12,7 @@
 //! - `records` (checksums and owners, in a log with an index), `table` (objects in memory), `files`, `dirs`;
 //! - `syncer`, `loader` (object from files and record), `reader`;
 //! - `region_loader`, `clean_regions`, `dirty_queue`, `dirty_log` (regions become dirty), `flush_checksums` (and clean);
-//! - `write_slots` (numbered writes that were executed);
+//! - `write_slots` (numbered writes that were executed), `recover_writes` (after a kill);
 //! - `free_space`, `lost_found`, `listing`, `scrubber`, and `background` over all of them.
 
 mod access;
