@@ -79,6 +79,7 @@ mod server_call;
 mod session;
 mod space;
 mod status;
+mod write_numbers;
 
 pub use client::Client;
 pub use file::{AllocateMode, OpenedFile, ReadOptions, SeekTo, WriteDone, WriteOptions};

@@ -10,6 +10,7 @@ use crate::reply;
 use crate::route::Route;
 use crate::server_call::CalledServer;
 use crate::session::MdsSession;
+use crate::write_numbers::WriteNumbers;
 use gupfs_platform::Clock;
 use gupfs_proto::capability::{CapabilityFault, DataCredentials};
 use gupfs_proto::data::{self, DataOp, DataReply, DataReplyBody, DataRequest};
@@ -21,6 +22,7 @@ pub struct OstCalls {
     route: Arc<Route>,
     mds: Arc<MdsSession>,
     pending_calls: Arc<PendingCalls>,
+    write_numbers: WriteNumbers,
     clock: Clock,
     /// The site's number of the job, for the OSTs' accounting.
     job: u64,
@@ -38,6 +40,7 @@ impl OstCalls {
             route,
             mds,
             pending_calls,
+            write_numbers: WriteNumbers::default(),
             clock,
             job,
         })
@@ -51,6 +54,23 @@ impl OstCalls {
         let reply = self.call_with_credentials(ost, op).await;
         pending_call.finish(reply.is_ok());
         reply
+    }
+
+    /// Calls an OST for a write of a file that other clients write at the same time: however often the request is sent, it does not
+    /// overwrite a write that began after it took effect.
+    pub async fn call_numbered(&self, ost: OstId, write: DataOp) -> DataReply {
+        tracing::trace!(target: "walk", file = file!(), "call_numbered");
+        // A request to an OST in this process is never repeated.
+        if !self.route.uses_map() {
+            return self.call(ost, write).await;
+        }
+        let numbered = self.write_numbers.begin_write(ost).await;
+        let op = write.clone().with_number(numbered.number);
+        match self.call(ost, op).await {
+            // The OST has a former version, which does not know numbers.
+            Err(FsError::NotSupported) => self.call(ost, write).await,
+            reply => reply,
+        }
     }
 
     /// Sends the request with credentials. If the OST answers that they have expired, the client fetches new ones and repeats the

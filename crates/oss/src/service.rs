@@ -13,6 +13,7 @@ impl Service<DataRequest, DataReply> for Oss {
         // A fence concerns all targets of this server, whether they have a verdict or not.
         if let DataOp::Fence { session } = request.op {
             self.authorizer().fence(session).await;
+            self.free_write_slots(session);
             return Ok(DataReplyBody::Done);
         }
         let target = &self.objects_after_verdict(request.ost).await?;
@@ -39,6 +40,26 @@ impl Service<DataRequest, DataReply> for Oss {
                     owner,
                 };
                 target.write(write).await.map(written)
+            }
+            DataOp::NumberedWrite {
+                number,
+                object,
+                at,
+                data,
+                checksums: sums,
+                existence: existing,
+                owner,
+            } => {
+                let write = WriteRequest {
+                    object,
+                    at,
+                    data: &data,
+                    sums: &sums,
+                    existing,
+                    owner,
+                };
+                let write = target.write_numbered(write, request.session, number);
+                write.await.map(written)
             }
             // The reader verifies the bytes with the checksums.
             DataOp::Read {

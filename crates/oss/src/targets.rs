@@ -1,7 +1,7 @@
 //! The targets of one server: the serving ones, and the ones that could not be opened, with the reason.
 
 use crate::{Authorizer, OssStatus};
-use gupfs_proto::{FsError, OstId};
+use gupfs_proto::{FsError, OstId, SessionId};
 use gupfs_store::object::{Objects, OstStatus};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,6 +173,15 @@ impl Oss {
             ServedTarget::Down(why) => (*ost, Err(why.clone())),
         });
         all.collect()
+    }
+
+    /// Frees what the targets remember of the writes of a session that has ended.
+    pub(crate) fn free_write_slots(&self, session: SessionId) {
+        for (_, target) in self.all() {
+            if let Ok(objects) = target {
+                objects.free_write_slots(session);
+            }
+        }
     }
 
     /// The state of each target, and the authorizer's counts.

@@ -99,6 +99,27 @@ pub enum DataOp {
     Quarantine {
         object: ObjectId,
     },
+    /// As `Write`. A target that has executed the write with this number returns the reply that it remembers, and changes nothing:
+    /// a repetition never overwrites a later write. Since version 4.
+    NumberedWrite {
+        number: WriteNumber,
+        object: ObjectId,
+        at: ObjectOffset,
+        data: Bytes,
+        checksums: BlockChecksums,
+        existence: ObjectExistence,
+        owner: ObjectOwner,
+    },
+}
+
+/// The number of a write, the same in each repetition. A session has at most one write under way in a slot of a target. A higher
+/// number in the slot says that no request with a former one can arrive any more: its reply has arrived, or its connection has
+/// ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WriteNumber {
+    /// Below `limits::WRITE_SLOTS`.
+    pub slot: u16,
+    pub number: u64,
 }
 
 /// The row of an operation on objects, for the values in it.
@@ -122,6 +143,33 @@ pub enum NamedObjects<'a> {
 }
 
 impl DataOp {
+    /// The version of DATA that added numbered writes.
+    pub const NUMBERED_WRITE_SINCE: u8 = 4;
+
+    /// A write with a number; any other operation as it is.
+    #[must_use]
+    pub fn with_number(self, number: WriteNumber) -> DataOp {
+        match self {
+            DataOp::Write {
+                object,
+                at,
+                data,
+                checksums,
+                existence,
+                owner,
+            } => DataOp::NumberedWrite {
+                number,
+                object,
+                at,
+                data,
+                checksums,
+                existence,
+                owner,
+            },
+            other => other,
+        }
+    }
+
     /// The table of operations on objects: one row for each.
     #[inline]
     pub fn operation(&self) -> DataOperation<'_> {
@@ -148,6 +196,7 @@ impl DataOp {
             Space => row("space", NamedObjects::None, false),
             Fence { .. } => row("fence", NamedObjects::None, false),
             Quarantine { object } => row("set_aside", One(object), true),
+            NumberedWrite { object, .. } => row("numbered_write", One(object), true),
         }
     }
 

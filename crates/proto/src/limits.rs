@@ -98,6 +98,10 @@ pub const FORGET_MAX: usize = BACKGROUND_BATCH;
 pub const SLOTS: u16 = 64;
 const _: () = assert!(SLOTS as usize <= BACKGROUND_BATCH);
 
+/// Slots of numbered writes of one session at a target: the messages of one client that a target works on at the same time. A write of
+/// PAYLOAD_MAX is 16 messages of 256 KiB, so that many writes are under way before one waits for a slot.
+pub const WRITE_SLOTS: u16 = 256;
+
 /// Most leases that one reply grants: a page of a listing with attributes has one for each name and each inode.
 pub const GRANTS_MAX: usize = 2 * READDIR_ENTRIES_MAX + 8;
 

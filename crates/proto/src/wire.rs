@@ -33,6 +33,16 @@ impl MessageKind {
         let supported = SUPPORTED_VERSIONS.iter().find(|(kind, ..)| *kind == self);
         supported.map_or(0, |(.., newest)| *newest)
     }
+
+    /// The oldest version of a kind that this program offers when it connects. A server of that version gets no newer request: the
+    /// connection fails it, and the requester has another way.
+    pub fn oldest_offered(self) -> u8 {
+        match self {
+            // A client sends plain writes instead of numbered ones.
+            MessageKind::DATA => 3,
+            other => other.newest(),
+        }
+    }
 }
 
 const _: () = {
@@ -44,7 +54,7 @@ const _: () = {
 };
 
 /// The message kinds that this program supports, each with the oldest and the newest version that it accepts from a connecting
-/// process. A connecting process offers only the newest.
+/// process. A connecting process offers only the newest, and for DATA also the former ones that `oldest_offered` names.
 ///
 /// A range is allowed only where each version contains the former one unchanged: a newer version adds variants at the end of an
 /// enum and bits of flags, and the replies to a peer of the former version do not contain them. A change of a message that
@@ -58,8 +68,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 8: open capabilities (two operations). 9: leases (an operation and two replies). 10: reading for a cache (an operation).
     // 11: concurrent write leases (three operations).
     (MessageKind::META, 6, 11),
-    // 2: capabilities. 3: write verifiers.
-    (MessageKind::DATA, 3, 3),
+    // 2: capabilities. 3: write verifiers. 4: numbered writes (an operation).
+    (MessageKind::DATA, 3, 4),
     // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them. 4: downgrade of a write lease.
     (MessageKind::CALLBACK, 2, 4),
     // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply).
@@ -251,9 +261,19 @@ impl Message for data::DataRequest {
         self.op.changes()
     }
 
+    fn min_version(&self) -> u8 {
+        match self.op {
+            data::DataOp::NumberedWrite { .. } => data::DataOp::NUMBERED_WRITE_SINCE,
+            _ => 3,
+        }
+    }
+
     fn encode(mut self) -> EncodedMessage {
         let (payload, is_payload_checksummed) = match &mut self.op {
             data::DataOp::Write {
+                data, checksums, ..
+            }
+            | data::DataOp::NumberedWrite {
                 data, checksums, ..
             } => take_payload(data, checksums),
             _ => (Bytes::new(), false),
@@ -268,7 +288,9 @@ impl Message for data::DataRequest {
         const NAME: &str = "a data request";
         let mut request: data::DataRequest = decode_body(NAME, body)?;
         match &mut request.op {
-            data::DataOp::Write { data, .. } => attach_payload(NAME, data, payload)?,
+            data::DataOp::Write { data, .. } | data::DataOp::NumberedWrite { data, .. } => {
+                attach_payload(NAME, data, payload)?;
+            }
             _ => check_no_payload(NAME, &payload)?,
         }
         Ok(request)
@@ -463,6 +485,34 @@ mod tests {
         assert_eq!(number(&meta::MetaOp::AcceptLeases), 41);
         assert_eq!(number(&meta::MetaOp::BeginRead { ino }), 42);
         assert_eq!(number(&meta::MetaOp::UpgradeWrite { ino }), 45);
+    }
+
+    #[test]
+    fn a_numbered_write_is_a_new_variant_and_a_plain_one_has_the_bytes_of_version_3() {
+        let plain = write_request(b"some bytes");
+        let number = data::WriteNumber {
+            slot: 5,
+            number: 300,
+        };
+        let numbered = data::DataRequest {
+            op: plain.op.clone().with_number(number),
+            ..plain.clone()
+        };
+        let [plain, sent] = [plain, numbered.clone()].map(Message::encode);
+        assert_eq!((plain.min_version, sent.min_version), (3, 4));
+        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        assert_eq!(hex(&plain.body), "07010003000009010080200000000000000000");
+        assert_eq!(
+            hex(&sent.body),
+            "0701000300".to_owned() + "0e05ac02" + "09010080200000000000000000"
+        );
+        assert_eq!(&sent.payload[..], b"some bytes");
+        assert_eq!(
+            data::DataRequest::decode(&sent.body, sent.payload),
+            Ok(numbered)
+        );
+        let space = DataOp::Space;
+        assert_eq!(space.clone().with_number(number), space);
     }
 
     #[test]

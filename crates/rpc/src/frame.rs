@@ -144,6 +144,15 @@ pub fn pack(
 }
 
 impl PackedFrame {
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The kind of the message, and the version that introduced it.
+    pub fn kind_and_version(&self) -> (MessageKind, u8) {
+        (self.kind, self.version)
+    }
+
     fn head(&self, flags: Flags) -> Head {
         let length = |bytes: &Bytes| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         Head {

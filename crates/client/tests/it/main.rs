@@ -12,6 +12,7 @@ mod locks_random;
 mod messages;
 mod model;
 mod names;
+mod numbered_writes;
 mod orphans;
 mod real_servers;
 mod sessions;

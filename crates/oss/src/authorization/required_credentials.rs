@@ -23,6 +23,7 @@ impl RequiredCredentials {
         match op {
             DataOp::Read { .. } | DataOp::Seek { .. } | DataOp::Stat { .. } => file(Rights::READ),
             DataOp::Write { .. }
+            | DataOp::NumberedWrite { .. }
             | DataOp::Truncate { .. }
             | DataOp::Allocate { .. }
             | DataOp::Zero { .. } => file(Rights::WRITE),

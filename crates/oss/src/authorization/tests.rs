@@ -5,7 +5,9 @@ use crate::{DataHandler, Oss, ServedTarget};
 use gupfs_platform::fake::FakePlatform;
 use gupfs_proto::capability::{CapabilityKey, Rights};
 use gupfs_proto::cluster::KeyShare;
-use gupfs_proto::data::{BlockChecksums, ChecksumCheck, DataOp, ObjectExistence, ObjectOwner};
+use gupfs_proto::data::{
+    BlockChecksums, ChecksumCheck, DataOp, ObjectExistence, ObjectOwner, WriteNumber,
+};
 use gupfs_proto::{Generation, MapEpoch, ObjectId, ObjectOffset};
 use std::future::poll_fn;
 use std::task::Poll;
@@ -248,6 +250,31 @@ fn invalid_credentials_are_refused_and_counted() {
     let status = authorizer.status();
     let counted = (status.missing, status.forged, status.rights);
     assert_eq!((counted, status.refused()), ((2, 4, 3), 9));
+}
+
+#[test]
+fn a_numbered_write_needs_what_a_write_needs() {
+    let mds = TestMds(OwnerEpoch(3));
+    let authorizer = authorizer_with_keys(&mds);
+    let numbered = write().with_number(WriteNumber { slot: 0, number: 1 });
+    let session_capability = mds.session_capability(at(120));
+    let of = |object_capability, request_session| {
+        let mut request = request(
+            client(session_capability, object_capability),
+            numbered.clone(),
+        );
+        request.session = request_session;
+        authorizer.authorize(&request, at(101)).err()
+    };
+    let [readable, writable] =
+        [Rights::READ, Rights::all()].map(|rights| mds.object_capability(FILE, rights));
+    assert_eq!(of(readable, SESSION), Some(CapabilityFault::Rights));
+    assert_eq!(of(writable, SESSION), None);
+    // The entries of another session are out of reach.
+    let another = SessionId(SESSION.0 + 1);
+    assert_eq!(of(writable, another), Some(CapabilityFault::Forged));
+    let another_file = mds.object_capability(InodeId(10), Rights::all());
+    assert_eq!(of(another_file, SESSION), Some(CapabilityFault::Forged));
 }
 
 #[test]

@@ -5,13 +5,15 @@
 //! Enter  at `ClientConnection::connect`, then `ClientConnection::peer`.
 
 mod connect;
+#[cfg(test)]
+mod former_server_tests;
 mod reply_waiter;
 mod timers;
 
 pub use connect::ConnectError;
 
 use crate::client_key::AuthKey;
-use crate::frame::{Flags, pack};
+use crate::frame::{Flags, PackedFrame, pack};
 use crate::framed_stream::FramedStream;
 use crate::handler::Handlers;
 use crate::handshake::{LocalIdentity, PeerIdentity};
@@ -163,7 +165,8 @@ impl ClientConnection {
         }
     }
 
-    /// A handle to the server for requests `Q` with replies `A`.
+    /// A handle to the server for requests `Q` with replies `A`. A request that the connected server is too old to understand fails
+    /// with `NotSupported`.
     pub fn peer<Q: Message, A: ReplyMessage>(self: &Arc<Self>) -> Peer<Q, A> {
         Peer::with_transport(self.clone())
     }
@@ -271,7 +274,7 @@ impl Shared {
         if let Some((framed, connection)) = framed
             && let Some(packed) = self.pending.take_unsent(number, connection)
         {
-            framed.send(packed);
+            self.send_or_fail(&framed, packed);
         }
         Ok(ReplyWaiter::new(self, number))
     }
@@ -279,7 +282,20 @@ impl Shared {
     /// Sends the pending requests that were not sent over this connection yet.
     pub(crate) fn send_unsent(&self, framed: &FramedStream, connection: u64) {
         for packed in self.pending.take_all_unsent(connection) {
-            framed.send(packed);
+            self.send_or_fail(framed, packed);
+        }
+    }
+
+    /// Sends a request, or fails it if the handshake negotiated a version that does not have it: the server would close the
+    /// connection.
+    fn send_or_fail(&self, framed: &FramedStream, packed: PackedFrame) {
+        let (kind, version) = packed.kind_and_version();
+        match framed.accepts(kind, version) {
+            true => framed.send(packed),
+            false => {
+                let outcome = RequestOutcome::Failed(FsError::NotSupported);
+                self.pending.complete(packed.id(), outcome);
+            }
         }
     }
 

@@ -81,9 +81,24 @@ impl Acceptor {
         reader: &mut FrameReader,
         random: &Random,
     ) -> Result<AcceptedPeer, RejectReason> {
+        self.accept_handshake_with_versions(framed, reader, random, &supported_versions())
+            .await
+    }
+
+    /// Performs the handshake of a server with these versions: (kind, oldest, newest).
+    ///
+    /// # Errors
+    /// As of `accept_handshake`.
+    pub(crate) async fn accept_handshake_with_versions(
+        &self,
+        framed: &FramedStream,
+        reader: &mut FrameReader,
+        random: &Random,
+        supported: &[(u16, u8, u8)],
+    ) -> Result<AcceptedPeer, RejectReason> {
         let hello_bytes = receive_body(reader).await?;
         let (hello, offered) = read_hello(&hello_bytes)?;
-        let versions = negotiate(&hello.versions, &supported_versions());
+        let versions = negotiate(&hello.versions, supported);
         let selected = (self.check_hello(&hello, &versions))
             .and_then(|()| self.select_key(&hello, &offered, &versions));
         let (key, kind) = match selected {

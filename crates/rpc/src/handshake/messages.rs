@@ -141,18 +141,18 @@ pub(super) fn labels_of(versions: &[(u16, u8)]) -> Option<&'static HmacLabels> {
 }
 
 /// The versions that a server accepts: (kind, oldest, newest).
-pub(super) fn supported_versions() -> Vec<(u16, u8, u8)> {
+pub(crate) fn supported_versions() -> Vec<(u16, u8, u8)> {
     let kinds = SUPPORTED_VERSIONS.iter();
     kinds
         .map(|(kind, oldest, newest)| (kind.0, *oldest, *newest))
         .collect()
 }
 
-/// The versions that a connecting process offers: only the newest of each kind, because it encodes no other.
+/// The versions that a connecting process offers.
 pub(crate) fn offered_versions() -> Vec<(u16, u8, u8)> {
     let kinds = SUPPORTED_VERSIONS.iter();
     kinds
-        .map(|(kind, _, newest)| (kind.0, *newest, *newest))
+        .map(|(kind, _, newest)| (kind.0, kind.oldest_offered(), *newest))
         .collect()
 }
 

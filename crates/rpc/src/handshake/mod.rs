@@ -30,6 +30,8 @@ pub(crate) use connect::connect_handshake_with_versions;
 pub use connect::{HandshakeError, HandshakeOptions, connect_handshake};
 #[cfg(any(test, fuzzing))]
 pub(crate) use messages::offered_versions;
+#[cfg(test)]
+pub(crate) use messages::supported_versions;
 use messages::{LINK_WITH_CHECKSUMMED, LINK2_LABELS, labels_of, link_version};
 pub use messages::{LocalIdentity, PeerIdentity, Role};
 

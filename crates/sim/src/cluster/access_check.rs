@@ -223,6 +223,7 @@ impl AccessCheck {
 fn object_of(op: &DataOp) -> Option<ObjectId> {
     match op {
         DataOp::Write { object, .. }
+        | DataOp::NumberedWrite { object, .. }
         | DataOp::Read { object, .. }
         | DataOp::Truncate { object, .. }
         | DataOp::Allocate { object, .. }

@@ -21,6 +21,7 @@ mod metadata_host;
 mod object_host;
 mod possible_states;
 mod private_dir;
+mod repeated_writes;
 mod request_monitor;
 mod shared_dir;
 mod shared_state;

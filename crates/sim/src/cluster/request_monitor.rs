@@ -6,6 +6,7 @@
 
 use super::access_check::{AccessCheck, ShownCredentials};
 use super::message_delays::{ArrivedMessage, MessageDelays};
+use super::repeated_writes::{ArrivedWrite, RepeatedWrites};
 use crate::rare_events::RareEvents;
 use gupfs_client::ClientCallbacks;
 use gupfs_mds::MetaHandler;
@@ -38,6 +39,7 @@ struct MonitorState {
     /// Object writes that arrived: session, inode, stripe, offset, first bytes.
     written: BTreeSet<(u64, u64, u64, u64, Vec<u8>)>,
     access_check: AccessCheck,
+    repeated_writes: RepeatedWrites,
     /// Sessions that a reply called ended: the host and request of the first such reply, and its time.
     session_ends: BTreeMap<SessionId, (String, u64)>,
     /// Sessions whose clients closed them or were killed. A waiting request of such a session may get a reply later.
@@ -208,9 +210,12 @@ impl RequestMonitor {
     }
 
     fn note_write(&self, request: &data::DataRequest) {
-        let data::DataOp::Write {
+        let (data::DataOp::Write {
             object, at, data, ..
-        } = &request.op
+        }
+        | data::DataOp::NumberedWrite {
+            object, at, data, ..
+        }) = &request.op
         else {
             return;
         };
@@ -290,6 +295,7 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
             .delay(arrived, "object request overtaken")
             .await;
         self.monitor.note_write(&request);
+        let numbered_write = ArrivedWrite::of(&request);
         let arrived = {
             let mut state = self.monitor.state.lock();
             let now = millis(&self.clock);
@@ -301,10 +307,18 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
         {
             let mut guard = self.monitor.state.lock();
             let state = &mut *guard;
-            match state.access_check.check_reply(&arrived, &reply) {
-                Ok(Some(rare_event)) => state.rare_events.count(rare_event),
-                Ok(None) => {}
-                Err(violation) => state.broken_promises.push(violation),
+            let checks = [
+                state.access_check.check_reply(&arrived, &reply),
+                numbered_write.map_or(Ok(None), |write| {
+                    state.repeated_writes.check_reply(&write, &reply)
+                }),
+            ];
+            for check in checks {
+                match check {
+                    Ok(Some(rare_event)) => state.rare_events.count(rare_event),
+                    Ok(None) => {}
+                    Err(violation) => state.broken_promises.push(violation),
+                }
             }
         }
         let answered = self.monitor.delays.begin(format!("oss{number} to {host}"));

@@ -12,6 +12,7 @@ use super::lost_found::LostFound;
 use super::object::{ChangeGuard, Object};
 use super::reader::ObjectReader;
 use super::region_loader::RegionLoader;
+use super::write_slots::WriteSlots;
 use gupfs_platform::Clock;
 use gupfs_proto::FsError;
 use std::ops::Range;
@@ -37,6 +38,7 @@ pub(super) struct WriteAccess {
     pub dirty_log: DirtyLog,
     pub reader: Arc<ObjectReader>,
     pub files: Arc<ObjectFiles>,
+    pub write_slots: Arc<WriteSlots>,
     pub flusher: Arc<ChecksumFlusher>,
     pub free_space: Arc<FreeSpace>,
     pub damage: Arc<DamageList>,

@@ -50,6 +50,9 @@ pub(super) async fn serve_unadopted(target: &Arc<Target>) -> Result<(), FsError>
 }
 
 async fn serve(target: &Arc<Target>, update: SuperblockUpdate) -> Result<(), FsError> {
+    let recorded = target.writing.write_slots.record_recovered().await;
+    recorded.map_err(|error| target.closing.sync_failed(&error))?;
+    target.syncer.sync_write_slots().await?;
     let written = target.identity.write(update).await;
     written.map_err(|error| target.closing.sync_failed(&error))?;
     if target.identity.set_adopted() {

@@ -1,6 +1,6 @@
 //! Bounds of the object store, with their reasons.
 
-use gupfs_proto::limits::{PAYLOAD_MAX, REGION};
+use gupfs_proto::limits::{PAYLOAD_MAX, REGION, WRITE_SLOTS};
 use std::time::Duration;
 
 /// Size of one segment file. ext4's largest file has 16 TiB with blocks of 4 KiB and 4 TiB with blocks of 1 KiB; an
@@ -100,6 +100,13 @@ pub const STAMP_EVERY: Duration = Duration::from_secs(60);
 /// Bytes that a scrub reads between two pauses.
 pub const SCRUB_STEP: u64 = 16 << 20;
 
+/// Numbered writes that a target remembers: the last one of each slot of a session. A client uses as many slots as it has messages
+/// under way at a target, and needs an entry only until the reply arrives, so this is enough for 65,536 writes that wait for their
+/// replies at the same time. The file has 8 MiB then. When all entries are used, the least recently used one is given to another
+/// slot: its write was answered long ago, or its client has been silent while 65,536 other writes were executed.
+pub const WRITE_SLOT_ENTRIES: u32 = 64 << 10;
+const _: () = assert!(WRITE_SLOT_ENTRIES >= 256 * WRITE_SLOTS as u32);
+
 /// Segment size of the records' log: each target, however small, allocates three segments.
 pub const LOG_SEGMENT: u64 = 8 << 20;
 
@@ -120,7 +127,7 @@ pub const READ_AHEAD_NEAR: u64 = 1 << 20;
 
 /// Sequential writes go to the device in ranges of this size: a few of its largest transfers, and more than a small
 /// file has, which may be removed or rewritten before it must be durable.
-pub const WRITE_BEHIND_STEP: u64 = 8 << 20;
+pub const EARLY_WRITE_BACK_STEP: u64 = 8 << 20;
 
 /// Days that quarantined objects are kept: time for the administrator to notice that a wrong backup of the metadata was
 /// restored, and to restore the right one.

@@ -12,6 +12,7 @@
 //! - `records` (checksums and owners, in a log with an index), `table` (objects in memory), `files`, `dirs`;
 //! - `syncer`, `loader` (object from files and record), `reader`;
 //! - `region_loader`, `clean_regions`, `dirty_queue`, `dirty_log` (regions become dirty), `flush_checksums` (and clean);
+//! - `write_slots` (numbered writes that were executed), `recover_writes` (after a kill);
 //! - `free_space`, `lost_found`, `listing`, `scrubber`, and `background` over all of them.
 
 mod access;
@@ -27,6 +28,7 @@ mod damage_list;
 mod dirs;
 mod dirty_log;
 mod dirty_queue;
+mod early_write_back;
 mod edge_blocks;
 mod error;
 mod files;
@@ -56,6 +58,7 @@ mod read_ahead;
 mod reader;
 mod record;
 mod records;
+mod recover_writes;
 mod region;
 mod region_loader;
 mod remove;
@@ -73,7 +76,8 @@ mod table;
 mod target;
 mod truncate;
 mod write;
-mod write_behind;
+mod write_numbered;
+mod write_slots;
 mod zero;
 
 pub use allocate::AllocateRequest;

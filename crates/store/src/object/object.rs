@@ -1,5 +1,6 @@
 //! State of one object in memory: its segments, its in-flight changes, what is durable.
 
+use super::early_write_back::EarlyWriteBack;
 use super::in_flight::{InFlightChange, InFlightChanges};
 use super::limits::SEGMENT;
 use super::object_regions::ObjectRegions;
@@ -8,7 +9,6 @@ use super::read_ahead::ReadAhead;
 use super::region::blocks_of;
 use super::segment_file::SegmentFile;
 use super::sync_point::SyncPoint;
-use super::write_behind::WriteBehind;
 use gupfs_platform::DiskFile;
 use gupfs_proto::data::{ObjectOwner, ObjectStat};
 use gupfs_proto::{ObjectId, Timestamp};
@@ -43,7 +43,7 @@ pub(super) struct ObjectState {
     pub owner: ObjectOwner,
     pub regions: ObjectRegions,
     pub read_ahead: ReadAhead,
-    pub write_behind: WriteBehind,
+    pub early_write_back: EarlyWriteBack,
     /// The object is in the queue of the checksum flush.
     pub queued: bool,
 }
@@ -136,7 +136,7 @@ impl Object {
             owner: ObjectOwner::default(),
             regions: ObjectRegions::new(dirty_count),
             read_ahead: ReadAhead::default(),
-            write_behind: WriteBehind::default(),
+            early_write_back: EarlyWriteBack::default(),
             queued: false,
         };
         Object {
@@ -190,9 +190,9 @@ impl Object {
     }
 
     /// Starts the write-back of a large run of written bytes; leaves a run across two segments to the kernel.
-    pub fn start_write_behind(&self, range: &Range<u64>) {
+    pub fn start_early_write_back(&self, range: &Range<u64>) {
         let mut state = self.state();
-        let Some(stretch) = state.write_behind.note_write(range) else {
+        let Some(stretch) = state.early_write_back.note_write(range) else {
             return;
         };
         let mut all = split_by_segment(stretch.start, stretch.end - stretch.start);

@@ -40,6 +40,9 @@ pub struct OstStatus {
     /// How often an operation met damage.
     pub damage_met: u64,
     pub served: OperationCounts,
+    /// Slots whose last numbered write the target remembers, and repeated writes that it answered without executing them.
+    pub write_slots: usize,
+    pub repeated_writes: u64,
     /// Quarantined objects: a restored, older metadata store did not know their files.
     pub lost_found: LostFoundUsage,
 }
@@ -63,6 +66,8 @@ impl OstStatus {
             damaged: Vec::new(),
             damage_met: 0,
             served: OperationCounts::default(),
+            write_slots: 0,
+            repeated_writes: 0,
             lost_found: LostFoundUsage::default(),
         }
     }
@@ -96,6 +101,8 @@ impl Objects {
                 .collect(),
             damage_met: access.damage.times(),
             served: access.counters.served(),
+            write_slots: target.writing.write_slots.len(),
+            repeated_writes: target.writing.write_slots.repeated.get(),
             lost_found: access.lost_found.usage(),
         }
     }

@@ -21,6 +21,14 @@ impl SyncPoint {
         }
     }
 
+    /// For a file that does not exist yet: there is nothing to sync.
+    pub fn synced() -> SyncPoint {
+        SyncPoint {
+            synced: AtomicU64::new(1),
+            ..SyncPoint::unknown()
+        }
+    }
+
     /// Counts a modification that took effect: syncs that begin from now on cover it.
     pub fn note_modified(&self) {
         self.modified.fetch_add(1, Ordering::AcqRel);

@@ -10,6 +10,7 @@ use super::paths::{OBJECTS_DIR, dir_path};
 use super::records::Records;
 use super::sync_point::SyncPoint;
 use super::table::ObjectTable;
+use super::write_slots::{UnsyncedWrite, WriteSlots};
 use gupfs_platform::{Disk, DiskError, DiskErrorKind};
 use gupfs_proto::FsError;
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ pub(super) struct ObjectSyncer {
     dirs: Arc<Dirs>,
     files: Arc<ObjectFiles>,
     records: Arc<Records>,
+    write_slots: Arc<WriteSlots>,
     closing: Arc<ClosingState>,
     /// Held by the task that syncs so that files can be closed.
     closing_files: tokio::sync::Mutex<()>,
@@ -35,6 +37,7 @@ impl ObjectSyncer {
         dirs: Arc<Dirs>,
         files: Arc<ObjectFiles>,
         records: Arc<Records>,
+        write_slots: Arc<WriteSlots>,
         closing: Arc<ClosingState>,
     ) -> ObjectSyncer {
         ObjectSyncer {
@@ -43,6 +46,7 @@ impl ObjectSyncer {
             dirs,
             files,
             records,
+            write_slots,
             closing,
             closing_files: tokio::sync::Mutex::new(()),
             syncing_file_system: tokio::sync::Mutex::new(()),
@@ -100,7 +104,12 @@ impl ObjectSyncer {
         // only one call runs at a time.
         let _guard = self.syncing_file_system.lock().await;
         let covered: Vec<u64> = points().map(SyncPoint::current_modification).collect();
+        let numbered = objects.iter().map(|object| object.id);
+        let numbered: Vec<_> = numbered
+            .flat_map(|id| self.write_slots.unsynced_writes(id))
+            .collect();
         self.run_sync(async || self.disk.syncfs().await).await?;
+        self.record_synced(&numbered).await?;
         points()
             .zip(covered)
             .for_each(|(point, covered)| point.note_synced(covered));
@@ -155,7 +164,32 @@ impl ObjectSyncer {
             }
             Ok(())
         };
-        object.data_sync.ensure_synced(|| self.run_sync(sync)).await
+        let sync_with_numbers = async || {
+            let numbered = self.write_slots.unsynced_writes(object.id);
+            self.run_sync(sync).await?;
+            self.record_synced(&numbered).await
+        };
+        object.data_sync.ensure_synced(sync_with_numbers).await
+    }
+
+    /// Records that the bytes of these numbered writes are durable, before their objects count as synced. Without that record a power
+    /// loss would let a repetition of such a write overwrite a later one that was synced.
+    async fn record_synced(&self, numbered: &[UnsyncedWrite]) -> Result<(), FsError> {
+        if numbered.is_empty() {
+            return Ok(());
+        }
+        let record = async || self.write_slots.write_synced(numbered).await;
+        self.run_sync(record).await?;
+        self.sync_write_slots().await?;
+        self.write_slots.forget_synced(numbered);
+        Ok(())
+    }
+
+    /// Makes the slot file durable.
+    pub async fn sync_write_slots(&self) -> Result<(), FsError> {
+        let slots = &self.write_slots;
+        let sync = async || slots.sync_file().await;
+        slots.sync_point.ensure_synced(|| self.run_sync(sync)).await
     }
 
     /// Runs a sync unless one has failed; if it fails, closes the target before another task can begin a sync. The

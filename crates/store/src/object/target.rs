@@ -21,11 +21,13 @@ use super::lost_found::LostFound;
 use super::options::TargetOptions;
 use super::reader::ObjectReader;
 use super::records::Records;
+use super::recover_writes::recover_writes;
 use super::region_loader::RegionLoader;
 use super::scrubber::Scrubber;
 use super::superblock::{Superblock, SuperblockFile};
 use super::syncer::ObjectSyncer;
 use super::table::ObjectTable;
+use super::write_slots::WriteSlots;
 use gupfs_platform::{Disk, DiskLock, Platform};
 use gupfs_proto::{FsError, OstId};
 use std::sync::Arc;
@@ -71,6 +73,7 @@ impl Target {
         ));
         let records = Records::open(&disk, &platform, &found, options, Arc::clone(&closing));
         let records = Arc::new(records.await?);
+        let write_slots = WriteSlots::open(&disk, Arc::clone(&closing)).await?;
         let object_count = Arc::new(ObjectCount::new(found.objects));
         let identity = Identity::new(
             &found,
@@ -94,9 +97,15 @@ impl Target {
             platform,
             closing,
             records,
+            write_slots: Arc::new(write_slots),
             object_count,
         }
         .compose(identity, lock);
+        let (slots, verifier) = (
+            &target.writing.write_slots,
+            target.identity.write_verifier(),
+        );
+        recover_writes(slots, &target.reading, verifier).await;
         if !was_stopped {
             let count = target.reading.listing.count().await?;
             target.reading.object_count.set_counted(count);
@@ -122,6 +131,7 @@ impl Target {
             return Err(error);
         }
         self.syncer.sync_all().await?;
+        self.syncer.sync_write_slots().await?;
         self.records.stop().await?;
         let written = self.identity.write(SuperblockUpdate::stamp(true)).await;
         self.closing.close_stopped();
@@ -135,6 +145,7 @@ struct Parts {
     platform: Platform,
     closing: Arc<ClosingState>,
     records: Arc<Records>,
+    write_slots: Arc<WriteSlots>,
     table: Arc<ObjectTable>,
     dirty_queue: Arc<DirtyQueue>,
     damage: Arc<DamageList>,
@@ -159,6 +170,7 @@ impl Parts {
             dirs,
             files.clone(),
             self.records.clone(),
+            self.write_slots.clone(),
             self.closing.clone(),
         ));
         let reader = Arc::new(ObjectReader::new(files.clone(), self.damage.clone()));
@@ -245,6 +257,7 @@ impl Parts {
             ),
             reader: reading.reader.clone(),
             files,
+            write_slots: self.write_slots.clone(),
             flusher: flusher.clone(),
             free_space: reading.free_space.clone(),
             damage: self.damage.clone(),

@@ -6,6 +6,7 @@ use super::files::ObjectFiles;
 use super::object::Object;
 use super::paths::split_by_segment;
 use super::region::whole_blocks_of;
+use super::write_slots::ClaimedSlot;
 use gupfs_platform::DiskError;
 use gupfs_proto::data::{BlockChecksums, ObjectExistence, ObjectOwner, ObjectStat};
 use gupfs_proto::limits::{CHECKSUM_BLOCK, FILE_SIZE_MAX, PAYLOAD_MAX};
@@ -40,6 +41,15 @@ impl Objects {
     /// a block at an end of the range does not match its checksum; `TargetDown` if the target is closed or not adopted.
     pub async fn write(&self, write: WriteRequest<'_>) -> Result<ObjectStat, FsError> {
         tracing::trace!(target: "walk", file = file!(), "write");
+        self.execute_write(&write, None).await
+    }
+
+    /// `slot`: that of a numbered write, which records what happens.
+    pub(super) async fn execute_write(
+        &self,
+        write: &WriteRequest<'_>,
+        mut slot: Option<&mut ClaimedSlot<'_>>,
+    ) -> Result<ObjectStat, FsError> {
         let access = self.writable()?;
         let _operation = access.counters.enter(&access.counters.writes);
         let len = write.data.len() as u64;
@@ -58,6 +68,8 @@ impl Objects {
         access.flusher.flush_if_too_many_dirty().await?;
 
         let mut change = access.begin_change(&object, range.clone()).await?;
+        // The change before this one may have closed the target (`ClaimedSlot::finish`).
+        self.writable()?;
         access
             .dirty_log
             .make_range_dirty(&object, &change, &range)
@@ -66,14 +78,24 @@ impl Objects {
         let new = NewBytes::Given(write.data);
         let edge_sums =
             checksum_edges(&access.reader, &object, &edges, new, &range, &change).await?;
+        if let Some(slot) = &mut slot {
+            slot.begin(write.object, &range, write.data).await?;
+        }
         change.note_bytes_change();
         let written = write_segments(&access.files, &object, &range, write.data).await;
         written.map_err(|error| access.damage.fs_error(write.object, &error))?;
 
-        object.start_write_behind(&range);
+        object.start_early_write_back(&range);
 
         access.counters.bytes_written.add(len);
         let now = access.clock.now();
+        if let Some(slot) = slot {
+            let stat = ObjectStat {
+                mtime: now,
+                ..object.state().stat()
+            };
+            slot.finish(stat).await?;
+        }
         Ok(change.end(|state, span| {
             state
                 .regions

@@ -7,4 +7,5 @@ mod failing;
 mod fixture;
 mod identity;
 mod model;
+mod numbered;
 mod regions;

@@ -14,6 +14,14 @@ pub struct WriteProgress {
     pub error: Option<FsError>,
 }
 
+/// What a write of a chunk needs to know of the file.
+#[derive(Clone, Copy)]
+struct WrittenFile {
+    owner: ObjectOwner,
+    /// Other clients may write the file at the same time.
+    has_other_writers: bool,
+}
+
 impl ObjectIo {
     /// Writes `data` at `offset` of the file; the caller updates size and time.
     pub async fn write(
@@ -23,19 +31,23 @@ impl ObjectIo {
         data: &Bytes,
     ) -> WriteProgress {
         tracing::trace!(target: "walk", file = file!(), "write");
-        let (chunks, owner) = {
+        let (chunks, file) = {
             let mut state = inode.state();
             let message_max = self.osts.message_bytes_max();
             let chunks =
                 state.plan_write(inode.ino, offset, ByteCount(data.len() as u64), message_max);
-            (chunks, state.owner())
+            let file = WrittenFile {
+                owner: state.owner(),
+                has_other_writers: state.has_concurrent_write_lease(),
+            };
+            (chunks, file)
         };
         if let [(chunk, last)] = chunks[..] {
-            let stat = self.write_chunk(&chunk, last, data, owner).await;
+            let stat = self.write_chunk(&chunk, last, data, file).await;
             return collect_write_replies(inode, [(chunk, stat)]);
         }
         let running = chunks.into_iter().map(|(chunk, last)| async move {
-            (chunk, self.write_chunk(&chunk, last, data, owner).await)
+            (chunk, self.write_chunk(&chunk, last, data, file).await)
         });
         let stats = join::all(running.collect()).await;
         collect_write_replies(inode, stats)
@@ -47,7 +59,7 @@ impl ObjectIo {
         chunk: &StripeChunk,
         last: bool,
         data: &Bytes,
-        owner: ObjectOwner,
+        file: WrittenFile,
     ) -> Result<(data::ObjectStat, WriteVerifier), FsError> {
         tracing::trace!(target: "walk", file = file!(), "write_chunk");
         let bytes =
@@ -58,9 +70,13 @@ impl ObjectIo {
             checksums: verify::sums_of(&bytes, chunk.at, last),
             data: bytes,
             existence: required_existence(chunk.presence),
-            owner,
+            owner: file.owner,
         };
-        reply::written("write", self.osts.call(chunk.ost, op).await?)
+        let reply = match file.has_other_writers {
+            true => self.osts.call_numbered(chunk.ost, op).await,
+            false => self.osts.call(chunk.ost, op).await,
+        };
+        reply::written("write", reply?)
     }
 }
 

@@ -108,6 +108,14 @@ impl FakeOst {
                 checksums: sums,
                 existence: existing,
                 ..
+            }
+            | DataOp::NumberedWrite {
+                object,
+                at,
+                data,
+                checksums: sums,
+                existence: existing,
+                ..
             } => {
                 assert!(!data.is_empty() && data.len() as u64 <= PAYLOAD_MAX.0);
                 if existing == ObjectExistence::MustExist && !state.objects.contains_key(&object) {
@@ -395,6 +403,9 @@ fn describe(op: &DataOp) -> String {
     let name = op.name();
     match op {
         DataOp::Write {
+            object, at, data, ..
+        }
+        | DataOp::NumberedWrite {
             object, at, data, ..
         } => format!("{name} {object} {at}+{}", data.len()),
         DataOp::Read {
