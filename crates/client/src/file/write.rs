@@ -96,14 +96,8 @@ impl FileIo {
         if expected_offset.0 >= FILE_SIZE_MAX {
             return Err(FsError::TooLarge);
         }
-        if may_wait && let Some(offset) = self.write_behind.write(inode, at, &data, kill_privileges)
-        {
-            Counters::add(&self.counters.writes_behind, 1);
-            return Ok(WriteDone {
-                written: len.0,
-                offset: offset.0,
-                size: inode.state().end_of_file().0,
-            });
+        if may_wait && let Some(done) = self.write_behind(inode, at, &data, kill_privileges) {
+            return Ok(done);
         }
         let stays_inline = lock_range == WriteLockRange::WHOLE
             && inode.state().stays_inline(expected_offset + len);
@@ -124,8 +118,29 @@ impl FileIo {
         if let Some(PiggybackedWrite { from, progress }) = piggybacked {
             return self.finish_write(inode, from, progress, true).await;
         }
+        // The file may be ready for it only now.
+        if may_wait && let Some(done) = self.write_behind(inode, at, &data, kill_privileges) {
+            return Ok(done);
+        }
         self.mds.wait_for_valid_session().await?;
         self.write_objects(inode, at, data).await
+    }
+
+    /// None: the bytes cannot wait.
+    fn write_behind(
+        &self,
+        inode: &ActiveInode,
+        at: WritePosition,
+        data: &Bytes,
+        kill_privileges: bool,
+    ) -> Option<WriteDone> {
+        let offset = (self.write_behind).write(inode, at, data, kill_privileges)?;
+        Counters::add(&self.counters.writes_behind, 1);
+        Some(WriteDone {
+            written: data.len() as u64,
+            offset: offset.0,
+            size: inode.state().end_of_file().0,
+        })
     }
 
     /// Writes to objects. The caller has the write lease, and has locked the range, and everything from the file's end on if the

@@ -131,6 +131,13 @@ fn client_leases_text(out: &mut String, client: &gupfs_client::ClientStatus) {
             show_count(client.concurrently_leased_inodes as u64)
         );
     }
+    if client.unsent_bytes > 0 {
+        let _ = writeln!(
+            out,
+            "          {} written and not sent to object servers yet",
+            show_size(client.unsent_bytes as u64)
+        );
+    }
     let counts = &client.counts;
     let _ = writeln!(
         out,
