@@ -47,6 +47,8 @@ pub struct PublishedState {
     pub synced: Vec<(InodeId, Arc<Vec<u8>>)>,
     /// A change has no reply or may be lost, so other programs cannot compare.
     pub is_uncertain: bool,
+    /// Until this millisecond a change of names of a former instance may still be made.
+    pub late_change_until: u64,
     /// Number of rechecks of the owning program.
     pub rechecks: u64,
     /// The session of its client at the last recheck.
@@ -95,6 +97,7 @@ impl PrivateDirProgram {
             bytes: BTreeMap::new(),
             synced: Vec::new(),
             is_uncertain: false,
+            late_change_until: 0,
             rechecks: 0,
             session: SessionId(0),
             power_losses: cluster.fault_record.power_losses(),

@@ -207,6 +207,8 @@ impl PrivateDirProgram {
         });
         published.bytes = bytes.collect();
         published.is_uncertain = false;
+        let late_change = self.late_change.as_ref();
+        published.late_change_until = late_change.map_or(0, |(until, _)| *until);
         published.power_losses = self.power_losses;
         published.rechecks += 1;
         published.session = self.session;

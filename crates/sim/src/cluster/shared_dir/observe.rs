@@ -78,6 +78,9 @@ impl SharedDirProgram {
             .collect();
         found.sort_unstable();
         let published = self.others[number].lock();
+        if since < published.late_change_until {
+            return;
+        }
         let Some(states) = published.names.between(begun, now) else {
             return;
         };
