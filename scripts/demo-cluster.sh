@@ -77,9 +77,10 @@ compare mnt1 mnt2
 compare mnt2 mnt3
 compare mnt3 mnt1
 
-say "kill -9 a mount right after its programs were answered"
+say "kill -9 a mount a second after its programs were answered"
 head -c 5000000 /dev/urandom >"$place/last"
 cp "$place/last" "$place/mnt3/last" && echo "a line" >"$place/mnt3/small"
+sleep 1
 kill -9 "${pid[mnt3]}"
 wait "${pid[mnt3]}" 2>/dev/null || true
 pid[mnt3]=
