@@ -91,9 +91,9 @@ pub const CONTENTION: Duration = Duration::from_secs(1);
 pub const WRITE_TURN: Duration = Duration::from_millis(10);
 pub const WRITE_TURN_CHECK: Duration = Duration::from_millis(1);
 
-/// A program writes without a pause if its last write into this client's memory is no older: several times as long as such a write takes, and less
-/// than another client's request needs to come here.
-pub const WRITE_PAUSE_MAX: Duration = Duration::from_micros(150);
+/// A program writes without a pause if its last write into this client's memory is no older: twice as long as such a write takes, and less
+/// than another client's request needs to come here after a program has learnt of the write.
+pub const WRITE_PAUSE_MAX: Duration = Duration::from_micros(60);
 
 /// The longest write that a client keeps in memory before it sends it: a longer one fills a message by itself, and the copy would cost more
 /// than the wait.
