@@ -36,7 +36,6 @@ impl WriteBehind {
         data: &[u8],
         kill_privileges: bool,
     ) -> Option<FileOffset> {
-        tracing::trace!(target: "walk", file = file!(), "write");
         if !self.is_on || data.len() > WRITE_BEHIND_MAX || !self.mds.is_valid() {
             return None;
         }
@@ -55,6 +54,7 @@ impl WriteBehind {
             let is_grown = state.unsent.bytes() / FLUSH_BYTES > before;
             (offset, state.unsent.needs_task(), is_grown)
         };
+        tracing::trace!(target: "walk", file = file!(), "write");
         if needs_task {
             self.start_task(inode);
         } else if is_grown {
