@@ -1,7 +1,7 @@
 //! write_numbered: a write that the target executes once, however often a client sends it.
 
 use super::Objects;
-use super::write::WriteRequest;
+use super::write::{WriteRequest, checked_range};
 use gupfs_proto::data::{ObjectStat, WriteNumber};
 use gupfs_proto::{FsError, SessionId};
 
@@ -21,7 +21,8 @@ impl Objects {
         let slots = &self.writable()?.write_slots;
         let claimed = slots.claim(session, number, self.write_verifier());
         let mut slot = claimed.await?;
-        match slot.remembered_reply() {
+        let range = checked_range(write.at, write.data.len() as u64)?;
+        match slot.remembered_reply(write.object, &range, write.data) {
             Some(stat) => Ok(stat),
             None => self.execute_write(&write, Some(&mut slot)).await,
         }

@@ -98,6 +98,24 @@ async fn a_number_that_no_correct_client_sends_is_refused() {
     write_numbered(&objects, A, last, id, &first).await.unwrap();
 }
 
+/// As from a session whose id a restored metadata server has given again.
+#[tokio::test(start_paused = true)]
+async fn another_write_of_a_known_number_is_executed() {
+    let fixture = Fixture::new(4, false);
+    let objects = fixture.fresh().await;
+    let (id, [before, first, later]) = (object(1), texts());
+    for text in [&before, &first, &later] {
+        let written = write_numbered(&objects, A, number(3, 1), id, text).await;
+        written.unwrap();
+        assert!(bytes(&objects, id).await == *text);
+    }
+    let elsewhere = object(2);
+    let written = write_numbered(&objects, A, number(3, 1), elsewhere, &later).await;
+    written.unwrap();
+    assert!(bytes(&objects, elsewhere).await == later);
+    assert_eq!(objects.status().await.repeated_writes, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_two_executions_at_the_same_time_the_second_waits_and_changes_nothing() {
     for seed in 0..20 {
@@ -334,9 +352,10 @@ async fn a_damaged_entry_is_left_out_and_the_others_are_remembered() {
     drop(objects);
     fixture.kill();
     let objects = fixture.open().await;
-    let again = write_numbered(&objects, A, number(0, 1), id, &later).await;
+    write(&objects, id, 0, &later).await.unwrap();
+    let again = write_numbered(&objects, A, number(0, 1), id, &first).await;
     assert_eq!(again, reply);
-    assert!(bytes(&objects, id).await == first);
+    assert!(bytes(&objects, id).await == later);
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,12 +22,22 @@ pub(in crate::object) struct ClaimedSlot<'a> {
 }
 
 impl ClaimedSlot<'_> {
-    /// The reply to this write, if the target has executed it.
-    pub fn remembered_reply(&self) -> Option<ObjectStat> {
+    /// The reply to this write, if the target has executed it. A write of the same number that is another one is none of this session: a
+    /// restored metadata server may give the id of a lost session again.
+    pub fn remembered_reply(
+        &self,
+        object: ObjectId,
+        range: &Range<u64>,
+        data: &[u8],
+    ) -> Option<ObjectStat> {
         let last = self.last.as_ref();
         let last =
             last.filter(|last| last.number == self.number && last.is_valid(self.verifier))?;
         let stat = last.progress.stat()?;
+        let is_same = last.object == object && last.range == *range;
+        if !is_same || last.data_sum != crc32c::crc32c(data) {
+            return None;
+        }
         self.slots.repeated.add(1);
         Some(stat)
     }
