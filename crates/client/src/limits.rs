@@ -95,8 +95,8 @@ pub const WRITE_TURN_CHECK: Duration = Duration::from_millis(1);
 /// than another client's request needs to come here after a program has learnt of the write.
 pub const WRITE_PAUSE_MAX: Duration = Duration::from_micros(60);
 
-/// The longest write that a client keeps in memory before it sends it: a longer one fills a message by itself, and the copy would cost more
-/// than the wait.
+/// The longest write that a client keeps in memory before it sends it: a longer one is worth messages of its own, and the copy would cost
+/// more than the wait.
 pub const WRITE_BEHIND_MAX: usize = 64 << 10;
 
 /// Unsent bytes of a file, and of all files of a client: as long as more would come, writes go through. The end of this process loses them.

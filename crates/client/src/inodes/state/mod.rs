@@ -306,7 +306,7 @@ impl InodeState {
             && self.unsent.is_open()
     }
 
-    /// Takes a write into memory, which may be. None if it would fail.
+    /// Takes a write into memory that `may_write_behind` allows. None if it would fail.
     ///
     /// The caller has locked the range, and everything from the file's end on if the write moves it.
     pub fn write_behind(
