@@ -117,6 +117,11 @@ const _: () = assert!(HEADROOM_MIN.get() >= 16 * UNSENT_TOTAL_MAX as u64);
 pub const HEADROOM_REFRESHED_AFTER: Duration = Duration::from_millis(500);
 pub const HEADROOM_AGE_MAX: Duration = Duration::from_secs(1);
 
+/// How long a change of a mirrored stripe waits for a member before it asks whether the member's target is alive, and a read before it asks
+/// another member, too.
+pub const MEMBER_PATIENCE: Duration = Duration::from_secs(2);
+pub const READ_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Pause before a flush tries a target again that was down, and how long it tries: the metadata server ends the session of a client that does
 /// not answer a callback for 20 s.
 pub const FLUSH_RETRY_PAUSE: Duration = Duration::from_millis(500);

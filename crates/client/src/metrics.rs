@@ -59,6 +59,8 @@ counters! {
     /// Reads that were answered from this client's memory, and bytes that were read ahead.
     cached_reads,
     bytes_read_ahead,
+    /// Members of mirrored stripes that are stale because a change of this client did not reach them.
+    members_left_out,
 }
 
 impl Counters {

@@ -55,6 +55,9 @@ const _: () = assert!(
     gupfs_proto::limits::SERVER_TERM.as_secs() + EXPIRY_CHECK_EVERY.as_secs() < DEADLINE.as_secs()
 );
 
+/// Interval between two rounds over the files with stale members.
+pub const RESYNC_EVERY: Duration = Duration::from_secs(2);
+
 /// How often the objects of files that were closed without a sync are confirmed. By then the OST has synced objects that were
 /// idle for five seconds, so mostly nothing is left to sync; and a file that is removed within the interval is never synced.
 pub const CONFIRM_EVERY: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use crate::background::SweepStatus;
 use crate::metadata_leases::LeaseStatus;
 use crate::origin::RequestOrigin;
 use crate::osts::MdsTargetStatus;
-use crate::pending_work::{ConfirmStatus, PurgeStatus, UnfinishedStatus};
+use crate::pending_work::{ConfirmStatus, PurgeStatus, ResyncStatus, UnfinishedStatus};
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
 use crate::shard_driver::Requester;
@@ -46,6 +46,8 @@ pub struct MdsStatus {
     pub unfinished: UnfinishedStatus,
     pub sweep: SweepStatus,
     pub confirm: ConfirmStatus,
+    /// Mirrored files with stale members.
+    pub resync: ResyncStatus,
     pub targets: Vec<MdsTargetStatus>,
     pub sessions: BTreeMap<SessionId, SessionInfo>,
     /// Sessions from before the start that have not reconnected: the server serves no other request until they have, or have
@@ -148,6 +150,7 @@ impl Mds {
             unfinished: parts.unfinished.status(&parts.pending_truncates),
             sweep: parts.sweep.status(),
             confirm: parts.confirm.status(),
+            resync: parts.resync.status(),
             targets: parts.targets.status(),
             sessions: parts.sessions.infos(),
             missing: parts.grace.missing(),

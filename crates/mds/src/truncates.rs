@@ -2,6 +2,7 @@
 
 use crate::join;
 use crate::limits::OST_CALLS;
+use crate::mirrors::MirrorKeeper;
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
 use crate::pending_work::{PendingTruncate, PendingTruncates};
@@ -11,7 +12,8 @@ use crate::waits::{WaitList, WaitReason};
 use gupfs_namespace::{
     BackgroundOp, KeyRange, ParsedKey, Purge, PurgeAction, PurgeId, Record, RecordKind,
 };
-use gupfs_proto::{FsError, OstId, WriteVerifier};
+use gupfs_proto::{FsError, ObjectId, OstId, WriteVerifier};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ pub struct TruncateRunner {
     store: Arc<MetadataStore>,
     driver: Arc<ShardDriver>,
     targets: Arc<Targets>,
+    mirrors: Arc<MirrorKeeper>,
     waits: Arc<WaitList>,
     pending: Arc<PendingTruncates>,
     /// Sessions outlive the server.
@@ -30,6 +33,7 @@ impl TruncateRunner {
         store: Arc<MetadataStore>,
         driver: Arc<ShardDriver>,
         targets: Arc<Targets>,
+        mirrors: Arc<MirrorKeeper>,
         waits: Arc<WaitList>,
         pending: Arc<PendingTruncates>,
         keeps_sessions: bool,
@@ -38,6 +42,7 @@ impl TruncateRunner {
             store,
             driver,
             targets,
+            mirrors,
             waits,
             pending,
             keeps_sessions,
@@ -78,11 +83,18 @@ impl TruncateRunner {
             // The objects before the record: were the record durable and the objects not truncated, the removed bytes would show
             // again when the file grows. If an OST loses power in between, the loop truncates again.
             let blocks = loop {
-                let (blocks, verifiers) = self.truncate_objects(&truncate).await?;
-                let objects = truncate
-                    .objects
-                    .iter()
-                    .map(|(ost, object, _)| (*ost, *object));
+                let objects = self.reachable_objects(&truncate).await?;
+                let truncated = self.truncate_objects(&objects).await;
+                let (blocks, verifiers) = match truncated {
+                    // Its target has gone down meanwhile, and another member's has not.
+                    Err(FsError::TargetDown { .. })
+                        if self.reachable_objects(&truncate).await?.len() < objects.len() =>
+                    {
+                        continue;
+                    }
+                    truncated => truncated?,
+                };
+                let objects = objects.iter().map(|(ost, object, _)| (*ost, *object));
                 let synced_under = self.targets.sync_objects(objects).await?;
                 if verifiers
                     .iter()
@@ -137,26 +149,36 @@ impl TruncateRunner {
         Ok((resumed, left))
     }
 
-    /// Truncates every object, a few at a time; returns the blocks that all objects keep, and the write verifier of each OST at
-    /// that time.
-    async fn truncate_objects(
+    /// The objects to truncate, without members of mirrored stripes whose targets are down: these are stale.
+    async fn reachable_objects(
         &self,
         truncate: &PendingTruncate,
+    ) -> Result<Vec<(OstId, ObjectId, u64)>, FsError> {
+        let all = truncate.objects.iter().map(|(_, object, _)| *object);
+        let ino = truncate.id.ino;
+        let left_out = self.mirrors.leave_out_unreachable(ino, all).await?;
+        let is_reachable = |(_, object, _): &&(OstId, ObjectId, u64)| !left_out.contains(object);
+        let objects = truncate.objects.iter().filter(is_reachable);
+        Ok(objects.copied().collect())
+    }
+
+    /// Truncates these objects, a few at a time; returns the blocks that all stripes keep, and the write verifier of each OST at that time.
+    async fn truncate_objects(
+        &self,
+        objects: &[(OstId, ObjectId, u64)],
     ) -> Result<(u64, Vec<(OstId, WriteVerifier)>), FsError> {
-        let calls = truncate
-            .objects
+        let calls = objects
             .iter()
             .map(|(ost, object, to)| self.targets.truncate_object(*ost, *object, *to));
-        let (mut blocks, mut verifiers) = (0, Vec::new());
-        for (truncate, done) in truncate
-            .objects
-            .iter()
-            .zip(join::all(calls.collect(), OST_CALLS).await)
+        let (mut blocks, mut verifiers) = (BTreeMap::new(), Vec::new());
+        for ((ost, object, _), done) in
+            (objects.iter()).zip(join::all(calls.collect(), OST_CALLS).await)
         {
             let (stat, verifier) = done?;
-            blocks += stat.blocks;
-            verifiers.push((truncate.0, verifier));
+            // Members of one stripe count once.
+            blocks.insert(object.first_copy(), stat.blocks);
+            verifiers.push((*ost, verifier));
         }
-        Ok((blocks, verifiers))
+        Ok((blocks.values().sum(), verifiers))
     }
 }

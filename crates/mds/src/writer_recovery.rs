@@ -170,10 +170,20 @@ impl WriterRecovery {
             layout
                 .objects(ino)
                 .map(|(component, stripe, ost, object, presence)| async move {
+                    let at = (component as u32, stripe as u32);
+                    // Without its answer it is stale, if another member's target answers.
+                    let has_partner = {
+                        let component = &layout.components[component];
+                        let members = component.full_members(component.stripe_of(stripe));
+                        members.count() > 1
+                    };
+                    if presence == Presence::Stale || has_partner && !self.targets.is_up(ost) {
+                        return Ok(None);
+                    }
                     let stat = match (presence, taken_from) {
                         (Presence::Never, Some(_)) => None,
                         (
-                            Presence::Maybe | Presence::Present,
+                            Presence::Maybe | Presence::Present | Presence::Stale,
                             Some(TakenFrom::EndedSession(session)),
                         ) => {
                             // A request in flight there would take effect after the reply.
@@ -182,9 +192,10 @@ impl WriterRecovery {
                         }
                         (_, _) => self.targets.stat_object(ost, object).await?,
                     };
-                    Ok((component as u32, stripe as u32, stat))
+                    Ok(Some((at.0, at.1, stat)))
                 });
         let results = join::all(stats.collect(), OST_CALLS).await;
-        results.into_iter().collect()
+        let results: Result<Vec<Option<_>>, FsError> = results.into_iter().collect();
+        Ok(results?.into_iter().flatten().collect())
     }
 }

@@ -107,6 +107,9 @@ pub enum FollowUp {
     /// Confirm the objects of this file at some later time. The `L` record says the same, so the driver may drop this and find
     /// the record later.
     Confirm(InodeId),
+    /// Bring the stale members of this file up to date at some later time. The `Y` record says the same, so the driver may drop this and
+    /// find the record later.
+    Resync(InodeId),
     /// The driver must not send the reply before the batch is durable.
     AwaitDurable,
     /// Inode numbers were reserved: call `ShardMachine::add_reserved_numbers` when the batch is durable.

@@ -75,9 +75,9 @@ pub use permission::Protection;
 pub use record::{
     AcceptedLoss, BackLink, DentryPosition, DirectoryBody, DirectoryDefaultLayout, EntryRecord,
     FileBody, Inode, InodeBody, InodeCounter, KnownTarget, Orphan, Purge, PurgeAction, Record,
-    RecordDecodeError, ReplySummary, RetiredVerifier, SessionRecord, StoreFormat, StoredReply,
-    UNASKED_SESSIONS, Unconfirmed, UnfinishedTruncate, Usage, WriteLease, WriteLeaseMode,
-    XattrRecord,
+    RecordDecodeError, ReplySummary, RetiredVerifier, SessionRecord, StaleMembers, StoreFormat,
+    StoredReply, UNASKED_SESSIONS, Unconfirmed, UnfinishedTruncate, Usage, WriteLease,
+    WriteLeaseMode, XattrRecord,
 };
 pub use reply_leases::{changed_attributes, leasable_keys};
 pub use shard_machine::{Operation, ShardMachine};

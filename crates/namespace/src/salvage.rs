@@ -244,6 +244,8 @@ mod tests {
         let targets: Vec<PlacementTarget> = (0..6)
             .map(|ost| PlacementTarget {
                 ost: OstId(ost),
+                domain: u32::from(ost),
+                is_up: true,
                 usable: true,
                 why_not: None,
                 total: 1 << 40,

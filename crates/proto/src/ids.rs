@@ -85,7 +85,8 @@ impl Generation {
     }
 }
 
-/// The bytes of one file that lie on one OST: (inode, component generation, stripe index).
+/// The bytes of one file that lie on one OST: (inode, component generation, stripe index). The upper half of `stripe` is the number of
+/// the copy: 0 for the first one, and without redundancy.
 ///
 /// Generations are unique within an inode over all its components, so they distinguish components.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -93,6 +94,22 @@ pub struct ObjectId {
     pub ino: InodeId,
     pub generation: Generation,
     pub stripe: u32,
+}
+
+impl ObjectId {
+    /// Bits of `stripe` that number the stripes.
+    pub(crate) const STRIPE_BITS: u32 = 16;
+
+    /// The first copy of the same bytes; the object itself without redundancy.
+    pub fn first_copy(self) -> ObjectId {
+        let stripe = self.stripe & ((1 << Self::STRIPE_BITS) - 1);
+        ObjectId { stripe, ..self }
+    }
+
+    /// Number of the copy: 0 for the first one.
+    pub fn copy(&self) -> u32 {
+        self.stripe >> Self::STRIPE_BITS
+    }
 }
 
 impl fmt::Debug for ObjectId {

@@ -47,6 +47,9 @@ pub const FIRST_COMPONENT_SIZE: ByteCount = ByteCount::mib(4);
 pub const STRIPE_COUNT_DEFAULT: u32 = 4;
 /// Most objects of one component, so that its presence bits and targets fit into the inode record.
 pub const STRIPE_COUNT_MAX: u32 = 512;
+/// Members of a mirrored stripe. Each costs a message with every write; more than four protect against nothing that an archive does not.
+pub const MIRROR_COPIES_MIN: usize = 2;
+pub const MIRROR_COPIES_MAX: usize = 4;
 /// Most components of one layout.
 pub const COMPONENTS_MAX: usize = 16;
 

@@ -331,6 +331,17 @@ pub enum MetaOp {
     UpgradeWrite {
         ino: InodeId,
     },
+
+    // Since version 12.
+    /// Members of mirrored stripes, as (component, object index), lack a write: from the reply on, which is durable, no session reads or
+    /// writes them.
+    ///
+    /// # Errors
+    /// `Invalid` for an object that is the last full member of its stripe, or has no other.
+    MarkStale {
+        ino: InodeId,
+        objects: Vec<(u32, u32)>,
+    },
 }
 
 /// Mode of a new inode: `mode` as the program requested it, and the `umask` of the program (a default ACL overrides it).
@@ -509,6 +520,26 @@ pub enum MetaReplyBody {
 }
 
 /// An open file: its attributes, layout and capability.
+impl MetaReplyBody {
+    /// The first version of META whose peers know mirrored layouts.
+    pub const MIRRORS_SINCE: u8 = 12;
+
+    /// Whether the reply has a layout that peers of former versions do not know.
+    pub fn has_mirrored_layout(&self) -> bool {
+        match self {
+            MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. } => {
+                opened.layout.is_mirrored()
+            }
+            MetaReplyBody::LeaseReply(reply) => {
+                let outcome = crate::wire::decode_outcome(&reply.outcome);
+                // It contains no other `LeaseReply`.
+                matches!(outcome, Ok(Ok(inner)) if inner.has_mirrored_layout())
+            }
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OpenInfo {
     pub attr: Attr,
@@ -553,6 +584,11 @@ pub struct StatFs {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PlacementTarget {
     pub ost: OstId,
+    /// Targets with the same number may be lost together.
+    pub domain: u32,
+    /// Its server serves it.
+    pub is_up: bool,
+    /// It is up and has space.
     pub usable: bool,
     pub why_not: Option<String>,
     pub total: u64,

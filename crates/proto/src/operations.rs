@@ -213,6 +213,7 @@ operations! {
     BeginWriteAt { ino }     = "begin_write_at",  Some(*ino),                Change,      Open(*ino, AccessMode::WRITE),       WriteBegun,       Program,  Same,                   11;
     DowngradeWrite { ino }   = "downgrade_write", Some(*ino),                Change,      LeaseHolder(*ino),                   Attr,             Client,   Same,                   11;
     UpgradeWrite { ino }     = "upgrade_write",   Some(*ino),                Change,      LeaseHolder(*ino),                   Opened,           Client,   Same,                   11;
+    MarkStale { ino }        = "mark_stale",      Some(*ino),                Change,      LeaseHolder(*ino),                   Opened,           Client,   Same,                   12;
 }
 
 /// The version of META that has an open with these flags: version 7 added O_APPEND.

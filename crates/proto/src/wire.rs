@@ -66,8 +66,9 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 2: replay of changes. 3: capabilities (`capability`). 4: the instance of the server. 5: locks. 6: inline bytes moved to
     // objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `AccessMode`).
     // 8: open capabilities (two operations). 9: leases (an operation and two replies). 10: reading for a cache (an operation).
-    // 11: concurrent write leases (three operations).
-    (MessageKind::META, 6, 11),
+    // 11: concurrent write leases (three operations). 12: mirrored files (an operation; a kind of component in layouts, which no session
+    // of a former version gets).
+    (MessageKind::META, 6, 12),
     // 2: capabilities. 3: write verifiers. 4: numbered writes (an operation).
     (MessageKind::DATA, 3, 4),
     // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them. 4: downgrade of a write lease.
@@ -485,6 +486,8 @@ mod tests {
         assert_eq!(number(&meta::MetaOp::AcceptLeases), 41);
         assert_eq!(number(&meta::MetaOp::BeginRead { ino }), 42);
         assert_eq!(number(&meta::MetaOp::UpgradeWrite { ino }), 45);
+        let objects = Vec::new();
+        assert_eq!(number(&meta::MetaOp::MarkStale { ino, objects }), 46);
     }
 
     #[test]

@@ -65,6 +65,7 @@ impl Files {
         let clock = &platform.clock;
         let objects = ObjectIo::new(
             osts.clone(),
+            mds.clone(),
             closed_unsynced.clone(),
             clock.clone(),
             counters.clone(),

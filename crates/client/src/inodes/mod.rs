@@ -14,7 +14,7 @@ pub use closed_unsynced::ClosedUnsynced;
 pub use open_files::{Durability, OpenFile, OpenFileFlags, OpenFileTable};
 pub use range_locks::RangeLockGuard;
 pub use state::{
-    DataLocation, InodeState, ObjectSpan, ReadPlan, UnsentRead, UnsentTotal, UnsyncedObject,
-    WriteLockRange,
+    DataLocation, InodeState, MemberObject, ObjectSpan, ReadPlan, UnsentRead, UnsentTotal,
+    UnsyncedObject, WriteLockRange,
 };
 pub use table::{ActiveInode, AttrVersion, InodePin, InodeTable, OverlaidAttr};

@@ -57,6 +57,7 @@ pub fn affected_by(
         | MetaOp::BeginWriteAt { ino, .. }
         | MetaOp::DowngradeWrite { ino, .. }
         | MetaOp::UpgradeWrite { ino }
+        | MetaOp::MarkStale { ino, .. }
         | MetaOp::SpillInline { ino, .. }
         | MetaOp::EndWrite { ino, .. }
         | MetaOp::KillPrivileges { ino } => affected.add_inode(*ino),

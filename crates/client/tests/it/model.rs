@@ -342,7 +342,7 @@ fn check_server_state(cluster: &FakeCluster, ino: InodeId, bytes: &[u8]) {
     for (_, _, _, object, presence) in inode.layout.objects(ino) {
         let found = targets.objects.get(&object);
         match presence {
-            Presence::Never => assert!(found.is_none(), "{object}"),
+            Presence::Never | Presence::Stale => assert!(found.is_none(), "{object}"),
             Presence::Maybe => {}
             // Reported as present: a power loss must not lose it.
             Presence::Present => assert!(found.is_some_and(|it| it.was_synced), "{object}"),

@@ -302,6 +302,7 @@ pub async fn lay_out_small(user: &User) {
         unit: STRIPE_UNIT_MIN,
         count,
         first: None,
+        redundancy: gupfs_proto::layout::Redundancy::None,
     };
     assert_eq!(STRIPE_UNIT_MIN, ByteCount::kib(64));
     let rule = DefaultLayout {

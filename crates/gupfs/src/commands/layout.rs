@@ -5,7 +5,7 @@ use crate::control::{ControlRequest, ControlTarget};
 use crate::exit::{CliError, CliResult, Exit};
 use crate::node::LayoutView;
 use clap::{Args, Subcommand};
-use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
+use gupfs_proto::layout::{DefaultComponent, DefaultLayout, Redundancy};
 use gupfs_proto::{ByteCount, FileOffset, InodeId, OstId};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,7 @@ pub struct Get {
 #[command(after_help = "Examples:
   gupfs layout set /mnt/gupfs/checkpoints --unit 4MiB --count all
   gupfs layout set /mnt/gupfs/small --count 1
+  gupfs layout set /mnt/gupfs/results --redundancy mirror:2
   gupfs layout set /mnt/gupfs/small --inherit
 
 Directories that are created in it later inherit its default layout.
@@ -57,8 +58,11 @@ pub struct Set {
     /// Place the first stripe on this OST instead of the one with most free space
     #[arg(long, value_name = "N")]
     first_ost: Option<u16>,
+    /// What new files survive: 'mirror:N' stores each byte N times (2 to 4), on different hosts if there are several; 'none' once
+    #[arg(long, default_value_t = Redundancy::None, value_name = "none|mirror:N")]
+    redundancy: Redundancy,
     /// Remove the default layout of this directory: the parent directory decides again
-    #[arg(long, conflicts_with_all = ["unit", "count", "first_component", "first_ost"])]
+    #[arg(long, conflicts_with_all = ["unit", "count", "first_component", "first_ost", "redundancy"])]
     inherit: bool,
 }
 
@@ -95,7 +99,13 @@ impl Set {
             })?;
         }
         let (target, ino) = resolve(&self.path)?;
-        let view: LayoutView = target.request(&ControlRequest::LayoutSet { ino, rule })?;
+        let set = target.request::<LayoutView>(&ControlRequest::LayoutSet { ino, rule });
+        let view = set.map_err(|error| match self.redundancy {
+            Redundancy::None => error,
+            Redundancy::Mirror(copies) => error.todo(format!(
+                "mirror:{copies} needs OSTs in {copies} failure domains: hosts, or on one host servers, or OSTs of one server; 'gupfs status' lists them"
+            )),
+        })?;
         print!("{}", view.text());
         Ok(Exit::Fine)
     }
@@ -106,6 +116,7 @@ impl Set {
             unit: ByteCount(self.unit),
             count,
             first: self.first_ost.map(OstId),
+            redundancy: self.redundancy,
         };
         let mut components = vec![component(u64::MAX, self.count)];
         if self.first_component > 0 && self.count != 1 {

@@ -166,6 +166,9 @@ impl ControlService {
     }
 
     async fn object(&self, ost: OstId, object: ObjectId, presence: Presence) -> StoredObject {
+        if presence == Presence::Stale {
+            return StoredObject::Stale;
+        }
         let stat = match self.client() {
             Ok(client) => client.object(ost, object).await,
             Err(refusal) => Err(refusal),

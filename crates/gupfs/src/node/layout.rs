@@ -2,7 +2,7 @@
 
 use crate::amount::show_size;
 use gupfs_proto::data::ObjectStat;
-use gupfs_proto::layout::DefaultLayout;
+use gupfs_proto::layout::{DefaultLayout, Redundancy};
 use serde::{Deserialize, Serialize};
 
 /// The reply to `gupfs layout get`.
@@ -47,6 +47,8 @@ pub enum StoredObject {
     /// Never created: its bytes read as zeros.
     Hole,
     There(ObjectStat),
+    /// A member of a mirrored stripe that lacks writes.
+    Stale,
     /// The inode says that the object exists, and the OST has none.
     Missing,
     /// The OST did not reply.
@@ -87,9 +89,13 @@ fn rule_text(rule: &DefaultLayout, inherited: bool) -> String {
             .first
             .map(|ost| format!(", first on ost{ost}"))
             .unwrap_or_default();
+        let redundancy = match component.redundancy {
+            Redundancy::None => String::new(),
+            Redundancy::Mirror(copies) => format!(", {copies} copies"),
+        };
         let end = end(Some(component.to.0).filter(|to| *to != u64::MAX));
         text += &format!(
-            "  {:>10} … {end:<10} on {count}, in units of {}{first}\n",
+            "  {:>10} … {end:<10} on {count}, in units of {}{first}{redundancy}\n",
             show_size(from),
             show_size(component.unit.0)
         );
@@ -120,6 +126,9 @@ fn file_text(size: u64, inline: Option<u64>, components: &[ComponentView]) -> St
                     show_size(stat.size),
                     show_size(stat.blocks * 512)
                 ),
+                StoredObject::Stale => {
+                    "stale: lacks writes, and is not used until it has them".into()
+                }
                 StoredObject::Missing => "MISSING: the inode says that it exists".into(),
                 StoredObject::Unknown(why) => format!("unknown: {why}"),
             };

@@ -21,6 +21,7 @@ mod locks;
 mod many_sessions;
 mod mapped_files;
 mod metadata_leases;
+mod mirrored_files;
 mod mount_end;
 mod networks;
 mod panics;

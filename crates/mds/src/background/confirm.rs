@@ -313,7 +313,13 @@ fn objects_in_doubt(
         return Ok(Vec::new());
     };
     let objects = layout.objects(ino);
-    let doubtful = objects.filter(|(.., presence)| *presence == Presence::Maybe);
+    // What was written again and not synced may differ between members after a power loss.
+    let is_doubtful = |component: usize, presence: Presence| match presence {
+        Presence::Maybe => true,
+        Presence::Present => layout.components[component].is_mirrored(),
+        Presence::Never | Presence::Stale => false,
+    };
+    let doubtful = objects.filter(|(component, .., presence)| is_doubtful(*component, *presence));
     Ok(doubtful
         .map(|(component, stripe, ost, object, _)| (component as u32, stripe as u32, ost, object))
         .collect())

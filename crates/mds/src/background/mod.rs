@@ -25,6 +25,7 @@ pub use unfinished::UnfinishedTask;
 use crate::grace::Grace;
 use crate::locks::LockService;
 use crate::metadata_leases::LeaseService;
+use crate::mirrors::ResyncTask;
 use crate::replay::Replay;
 use crate::session_end::SessionEnd;
 use gupfs_platform::{Task, Tasks};
@@ -38,6 +39,7 @@ pub struct BackgroundTasks {
     pub open_queries: OpenQueryTask,
     pub unfinished: UnfinishedTask,
     pub confirm: Arc<ConfirmTask>,
+    pub resync: ResyncTask,
     pub space: Arc<SpaceWatch>,
     pub locks: Arc<LockService>,
     pub leases: Arc<LeaseService>,
@@ -56,6 +58,7 @@ impl BackgroundTasks {
             tasks.spawn("removed", run_after(grace, self.open_queries.run())),
             tasks.spawn("unfinished", run_after(grace, self.unfinished.run())),
             tasks.spawn("confirm", run_after(grace, self.confirm.run())),
+            tasks.spawn("resync", run_after(grace, self.resync.run())),
             tasks.spawn("space", self.space.run()),
             tasks.spawn("grants", self.locks.run_lock_grants()),
             tasks.spawn("lease excess", self.leases.run_excess(tasks.clone())),

@@ -7,6 +7,7 @@
 
 mod admin;
 mod call;
+mod domains;
 mod entry;
 mod fence;
 mod identity;
@@ -21,6 +22,7 @@ pub use admin::{AdminFuture, TargetAdmin};
 pub use identity::IdentityContext;
 pub use status::MdsTargetStatus;
 
+pub(crate) use call::unexpected_reply;
 pub(crate) use identity::has_later_state;
 pub(crate) use local::LocalTargetAction;
 pub(crate) use recorded::recorded_targets;

@@ -1,7 +1,7 @@
 //! The targets as `status` shows them, and as placement sees them.
 
-use super::Targets;
 use super::entry::TargetCondition;
+use super::{Targets, domains};
 use gupfs_proto::meta::PlacementTarget;
 use gupfs_proto::{Incarnation, OstId};
 use serde::Serialize;
@@ -13,6 +13,8 @@ pub struct MdsTargetStatus {
     pub ost: OstId,
     /// New files are laid out on it.
     pub usable: bool,
+    /// Its server serves it.
+    pub is_up: bool,
     /// Its identity does not match the recorded one, and it waits for an operator.
     pub refused: bool,
     pub why_not: Option<String>,
@@ -41,10 +43,14 @@ impl Targets {
 
     /// The targets among which placement chooses, in ascending order. `free` is the space that writers may still use.
     pub fn placement(&self) -> Arc<[PlacementTarget]> {
-        self.status()
-            .into_iter()
-            .map(|target| PlacementTarget {
+        let status = self.status();
+        let domains =
+            domains::number_domains(status.iter().map(|target| target.address.as_deref()));
+        (status.into_iter().zip(domains))
+            .map(|(target, domain)| PlacementTarget {
                 ost: target.ost,
+                domain,
+                is_up: target.is_up,
                 usable: target.usable,
                 why_not: target.why_not,
                 total: target.total,
@@ -63,6 +69,7 @@ impl Targets {
                 MdsTargetStatus {
                     ost: *ost,
                     usable: why_not.is_none(),
+                    is_up: entry.condition.is_up(),
                     refused: matches!(entry.condition, TargetCondition::Refused(_)),
                     why_not,
                     address: entry.remote.as_ref().map(|remote| remote.address.clone()),

@@ -5,8 +5,10 @@ use super::lower::LowerParts;
 use crate::drive::OperationDriver;
 use crate::glimpse::LeaseCallbacks;
 use crate::inode_numbers::InodeNumbers;
+use crate::mirrors::MirrorKeeper;
+use crate::restarted_targets::RestartedTargets;
 use crate::pending_work::{
-    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, UnfinishedWork,
+    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ResyncProgress, UnfinishedWork,
 };
 use crate::shard_driver::{ShardDriver, ShardDriverParts};
 use crate::truncates::TruncateRunner;
@@ -22,6 +24,7 @@ pub struct PendingParts {
     pub purge_queue: Arc<PurgeQueue>,
     pub removed_files: Arc<RemovedFiles>,
     pub confirm: Arc<ConfirmProgress>,
+    pub resync: Arc<ResyncProgress>,
     pub unfinished: Arc<UnfinishedWork>,
 }
 
@@ -31,6 +34,7 @@ pub struct DriverParts {
     pub truncates: Arc<TruncateRunner>,
     pub writer_recovery: Arc<WriterRecovery>,
     pub operations: Arc<OperationDriver>,
+    pub restarted_targets: Arc<RestartedTargets>,
 }
 
 impl DriverParts {
@@ -43,10 +47,16 @@ impl DriverParts {
             lower.waits.clone(),
             lower.stats.clone(),
         ));
+        let mirrors = Arc::new(MirrorKeeper::new(
+            lower.store.clone(),
+            driver.clone(),
+            input.targets.clone(),
+        ));
         let truncates = Arc::new(TruncateRunner::new(
             lower.store.clone(),
             driver.clone(),
             input.targets.clone(),
+            mirrors.clone(),
             lower.waits.clone(),
             pending.truncates.clone(),
             input.keeps_sessions,
@@ -57,14 +67,19 @@ impl DriverParts {
             input.targets.clone(),
             truncates.clone(),
         ));
-        let lease_callbacks = LeaseCallbacks::new(
+        let lease_callbacks = Arc::new(LeaseCallbacks::new(
             lower.store.clone(),
             leases,
             lower.callbacks.clone(),
             writer_recovery.clone(),
             lower.waits.clone(),
             input.platform.clock.clone(),
-        );
+        ));
+        let restarted_targets = Arc::new(RestartedTargets::new(
+            lower.store.clone(),
+            mirrors.clone(),
+            lease_callbacks.clone(),
+        ));
         let operations = Arc::new(OperationDriver::new(
             lower.store.clone(),
             driver.clone(),
@@ -78,6 +93,7 @@ impl DriverParts {
             truncates,
             writer_recovery,
             operations,
+            restarted_targets,
         }
     }
 }
@@ -98,6 +114,7 @@ fn shard_driver(
         purge_queue: pending.purge_queue.clone(),
         removed_files: pending.removed_files.clone(),
         confirm: pending.confirm.clone(),
+        resync: pending.resync.clone(),
         reserve: lower.reserve.clone(),
         lease_service: lower.leases.clone(),
         shards: input.shards,

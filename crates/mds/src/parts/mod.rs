@@ -15,9 +15,10 @@ use crate::in_flight::InFlightRequests;
 use crate::inode_numbers::InodeNumbers;
 use crate::locks::LockService;
 use crate::metadata_leases::LeaseService;
+use crate::mirrors::ResyncTask;
 use crate::osts::Targets;
 use crate::pending_work::{
-    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, UnfinishedWork,
+    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ResyncProgress, UnfinishedWork,
 };
 use crate::placement::Placement;
 use crate::recover::StartRecovery;
@@ -85,6 +86,7 @@ pub struct MdsParts {
     pub purge_queue: Arc<PurgeQueue>,
     pub removed_files: Arc<RemovedFiles>,
     pub confirm: Arc<ConfirmProgress>,
+    pub resync: Arc<ResyncProgress>,
     pub unfinished: Arc<UnfinishedWork>,
     pub driver: Arc<ShardDriver>,
     pub numbers: Arc<InodeNumbers>,
@@ -117,6 +119,7 @@ impl MdsParts {
                 input.targets.clone(),
                 lower.placement.clone(),
                 lower.serving.clone(),
+                driving.restarted_targets.clone(),
             ),
             confirm_task: Arc::new(ConfirmTask {
                 store: lower.store.clone(),
@@ -154,6 +157,7 @@ impl MdsParts {
             purge_queue: pending.purge_queue,
             removed_files: pending.removed_files,
             confirm: pending.confirm,
+            resync: pending.resync,
             unfinished: pending.unfinished,
             driver: driving.driver,
             numbers: driving.numbers,
@@ -215,6 +219,13 @@ impl MdsParts {
                 clock: self.clock.clone(),
             },
             confirm: self.confirm_task.clone(),
+            resync: ResyncTask {
+                store: self.store.clone(),
+                driver: self.driver.clone(),
+                targets: self.targets.clone(),
+                progress: self.resync.clone(),
+                clock: self.clock.clone(),
+            },
             space: self.space.clone(),
             locks: self.locks.clone(),
             leases: self.leases.clone(),

@@ -8,11 +8,13 @@
 mod confirms;
 mod purges;
 mod removed_files;
+mod resyncs;
 mod truncates;
 mod unfinished;
 
 pub use confirms::{ConfirmProgress, ConfirmRound, ConfirmStatus};
 pub use purges::{ObjectRemoval, PurgeQueue, PurgeRequest, PurgeStatus};
 pub use removed_files::{RemovedFile, RemovedFiles};
+pub use resyncs::{ResyncProgress, ResyncRound, ResyncStatus};
 pub use truncates::{PendingTruncate, PendingTruncates};
 pub use unfinished::{UnfinishedStatus, UnfinishedWork};

@@ -81,6 +81,12 @@ impl PeerHandler<MetaRequest, MetaReply> for MetaHandler {
         if let Ok(MetaReplyBody::LeasesAccepted { root_squashed }) = &mut reply.result {
             *root_squashed = self.squashes_root_of(&from);
         }
+        if !from.accepts_version(MessageKind::META, MetaReplyBody::MIRRORS_SINCE)
+            && matches!(&reply.result, Ok(body) if body.has_mirrored_layout())
+        {
+            tracing::warn!(%session, client = from.identity().name, "a client of a former version opens a mirrored file: refused");
+            return MetaReply::from_error(FsError::NotSupported);
+        }
         match &reply.result {
             Ok(MetaReplyBody::Session { session, .. }) => {
                 self.owners.attach(&self.mds, &from, *session);

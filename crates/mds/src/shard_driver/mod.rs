@@ -25,7 +25,7 @@ pub use scans::ScanCache;
 use crate::limits::ROUNDS_MAX;
 use crate::metadata_leases::LeaseService;
 use crate::origin::RequestOrigin;
-use crate::pending_work::{ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles};
+use crate::pending_work::{ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ResyncProgress};
 use crate::reserve::MetadataReserve;
 use crate::session_registry::SessionRegistry;
 use crate::shard::Shard;
@@ -55,6 +55,7 @@ pub struct ShardDriver {
     purge_queue: Arc<PurgeQueue>,
     removed_files: Arc<RemovedFiles>,
     confirm: Arc<ConfirmProgress>,
+    resync: Arc<ResyncProgress>,
     reserve: Arc<MetadataReserve>,
     lease_service: Arc<LeaseService>,
     shards: VirtualShards,
@@ -78,6 +79,7 @@ pub struct ShardDriverParts {
     pub purge_queue: Arc<PurgeQueue>,
     pub removed_files: Arc<RemovedFiles>,
     pub confirm: Arc<ConfirmProgress>,
+    pub resync: Arc<ResyncProgress>,
     pub reserve: Arc<MetadataReserve>,
     pub lease_service: Arc<LeaseService>,
     pub shards: VirtualShards,
@@ -99,6 +101,7 @@ impl ShardDriver {
             purge_queue: parts.purge_queue,
             removed_files: parts.removed_files,
             confirm: parts.confirm,
+            resync: parts.resync,
             reserve: parts.reserve,
             lease_service: parts.lease_service,
             shards: parts.shards,

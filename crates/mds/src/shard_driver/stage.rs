@@ -70,6 +70,7 @@ impl ShardDriver {
             }
             FollowUp::Purge { id, objects } => self.purge_queue.add(id, seq, objects),
             FollowUp::Confirm(_) => self.confirm.expect(),
+            FollowUp::Resync(_) => self.resync.expect(),
             FollowUp::InodeNumbers { shard, counters } => {
                 applied.reserved_block = Some((shard, counters))
             }

@@ -11,6 +11,7 @@ mod verifiers;
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
 use crate::placement::Placement;
+use crate::restarted_targets::RestartedTargets;
 use crate::serving::ServingState;
 use crate::shard_driver::ShardDriver;
 use crate::store::MetadataStore;
@@ -25,6 +26,7 @@ pub struct TargetRecords {
     targets: Arc<Targets>,
     placement: Arc<Placement>,
     serving: Arc<ServingState>,
+    restarted: Arc<RestartedTargets>,
 }
 
 impl TargetRecords {
@@ -34,6 +36,7 @@ impl TargetRecords {
         targets: Arc<Targets>,
         placement: Arc<Placement>,
         serving: Arc<ServingState>,
+        restarted: Arc<RestartedTargets>,
     ) -> TargetRecords {
         TargetRecords {
             store,
@@ -41,6 +44,7 @@ impl TargetRecords {
             targets,
             placement,
             serving,
+            restarted,
         }
     }
 

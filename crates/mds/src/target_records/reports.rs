@@ -17,6 +17,11 @@ impl TargetRecords {
             {
                 ReportOutcome::Verdict(verdict, record) => {
                     self.record_target(target.ost, record).await?;
+                    if verdict == TargetVerdict::Adopt {
+                        // It serves after its next report.
+                        self.placement.update();
+                        self.restarted.leave_out_target(target.ost).await?;
+                    }
                     if matches!(verdict, TargetVerdict::Serve | TargetVerdict::RaiseStamp) {
                         serve.push(target.ost);
                     }

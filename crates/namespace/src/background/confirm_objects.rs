@@ -1,7 +1,8 @@
 use crate::driver::OpResult;
 use crate::key::RecordKey;
+use crate::steps::stale_members;
 use crate::view::OpView;
-use gupfs_proto::{InodeId, Presence};
+use gupfs_proto::{Component, InodeId, Presence};
 
 /// Records which objects of a file that was closed without a sync exist and survive a power loss. The others were never created,
 /// or a power loss discarded them before a sync: they are holes, unless a session has the write lease and may be creating them
@@ -17,23 +18,51 @@ pub(crate) fn confirm_objects(
     };
     let mut layout = inode.file()?.layout.clone();
     let is_written = inode.file()?.write_leases > 0;
-    for (component, stripe, there) in found {
-        let Some(component) = layout.components.get_mut(*component as usize) else {
-            continue;
-        };
-        let stripe = *stripe as usize;
-        match (component.presence.get(stripe), there) {
-            (Presence::Maybe, true) => component.presence.set(stripe, Presence::Present),
-            (Presence::Maybe, false) if !is_written => {
-                component.presence.set(stripe, Presence::Never);
-            }
-            _ => {}
+    for (component, index, there) in found {
+        if let Some(component) = layout.components.get_mut(*component as usize)
+            && *there
+            && component.presence.get(*index as usize) == Presence::Maybe
+        {
+            component.presence.set(*index as usize, Presence::Present);
+        }
+    }
+    let mut has_new_stale = false;
+    for (component, index, there) in found {
+        if let Some(component) = layout.components.get_mut(*component as usize)
+            && !there
+            && !is_written
+        {
+            has_new_stale |= note_absent(component, *index as usize);
         }
     }
     if layout != inode.file()?.layout {
         view.change_file(ino, |_, file| file.layout = layout)?;
     }
+    if has_new_stale {
+        stale_members::request_resync(view, ino);
+    }
     Ok(())
+}
+
+/// A `Maybe` object does not exist: it is a hole, unless it is a member of a stripe of which another member exists. Then a power loss has
+/// discarded it, and it is stale: returns true.
+fn note_absent(component: &mut Component, index: usize) -> bool {
+    let presence = component.presence.get(index);
+    if !matches!(presence, Presence::Maybe | Presence::Present) {
+        return false;
+    }
+    let mut full = component.full_members(component.stripe_of(index));
+    let is_elsewhere =
+        full.any(|member| member != index && component.presence.get(member) == Presence::Present);
+    drop(full);
+    if is_elsewhere {
+        return component.mark_stale(index).is_ok();
+    }
+    // A present object that is missing is lost: reads report it.
+    if presence == Presence::Maybe {
+        component.presence.set(index, Presence::Never);
+    }
+    false
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::context::OpContext;
 mod confirm_objects;
 mod drop_session;
 mod lost_found;
+mod members_synced;
 mod purge_done;
 mod record_orphan;
 mod recover_write_lease;
@@ -51,6 +52,17 @@ pub enum BackgroundOp {
         ino: InodeId,
         found: Vec<(u32, u32, bool)>,
     },
+    /// Members of mirrored stripes, as (component, object index), could not be changed: they are stale from now on.
+    MarkStale {
+        ino: InodeId,
+        objects: Vec<(u32, u32)>,
+    },
+    /// These stale members, as (component, object index), have every byte of their stripes, on disk. The file has not changed since the
+    /// driver compared them, and no session can write it.
+    MembersSynced {
+        ino: InodeId,
+        objects: Vec<(u32, u32)>,
+    },
     /// Remove the session's stored replies in this shard, and in the first shard its `S` record.
     DropSession {
         session: SessionId,
@@ -85,6 +97,10 @@ pub(crate) fn apply(view: &mut OpView, ctx: &OpContext, op: &BackgroundOp) -> Op
         }
         BackgroundOp::ConfirmObjects { ino, found } => {
             confirm_objects::confirm_objects(view, *ino, found)
+        }
+        BackgroundOp::MarkStale { ino, objects } => members_synced::mark_stale(view, *ino, objects),
+        BackgroundOp::MembersSynced { ino, objects } => {
+            members_synced::members_synced(view, *ino, objects)
         }
         BackgroundOp::DropSession { session, shard } => {
             drop_session::drop_session(view, *session, *shard)

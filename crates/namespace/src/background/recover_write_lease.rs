@@ -1,11 +1,10 @@
 use crate::driver::OpResult;
 use crate::key::RecordKey;
 use crate::record::WriteLease;
-use crate::steps::confirmation;
-use crate::steps::purge;
+use crate::steps::{confirmation, purge, stale_members};
 use crate::view::OpView;
 use gupfs_proto::data::ObjectStat;
-use gupfs_proto::{InodeId, Layout, Presence, SessionId};
+use gupfs_proto::{FsError, InodeId, Layout, Presence, SessionId};
 
 /// A lease holder has ended without a final attribute report: size and times come from the objects. The same batch removes its
 /// write lease. Objects that it created and did not sync are confirmed later: a start does not wait for disks.
@@ -64,13 +63,19 @@ fn apply_object_stats(
     writers_gone: u32,
 ) -> OpResult<()> {
     let mut in_doubt = false;
+    let mut layout = view.inode(ino)?.file()?.layout.clone();
+    let has_new_stale = mark_unequal_members(&mut layout, found)?;
     view.change_file(ino, |inode, file| {
         file.write_leases = file.write_leases.saturating_sub(writers_gone);
+        file.layout = layout;
         for (component, stripe, stat) in found {
             let Some(component) = file.layout.components.get_mut(*component as usize) else {
                 continue;
             };
             let stripe = *stripe as usize;
+            if component.presence.get(stripe) == Presence::Stale {
+                continue;
+            }
             match stat {
                 Some(stat) => {
                     if component.presence.get(stripe) != Presence::Present {
@@ -93,8 +98,12 @@ fn apply_object_stats(
                 None => {}
             }
         }
-        inode.blocks = found
-            .iter()
+        let is_counted = |(component, index, _): &&(u32, u32, Option<ObjectStat>)| {
+            let component = file.layout.components.get(*component as usize);
+            component.is_none_or(|component| component.is_first_full_member(*index as usize))
+        };
+        let counted = found.iter().filter(is_counted);
+        inode.blocks = counted
             .filter_map(|(.., stat)| *stat)
             .map(|stat| stat.blocks)
             .sum();
@@ -103,7 +112,58 @@ fn apply_object_stats(
     if in_doubt {
         confirmation::request_confirmation(view, ino);
     }
+    if has_new_stale {
+        stale_members::request_resync(view, ino);
+    }
     Ok(())
+}
+
+/// A session that wrote a mirrored file has ended. Its last writes may have reached some members only, so one member of each stripe counts from
+/// now on: the one that was written last, of those whose OST has answered. The others are stale until they have been compared with it.
+///
+/// # Errors
+/// `TimedOut` if no full member's OST has answered.
+fn mark_unequal_members(
+    layout: &mut Layout,
+    found: &[(u32, u32, Option<ObjectStat>)],
+) -> Result<bool, FsError> {
+    let mut has_new_stale = false;
+    for (number, component) in layout.components.iter_mut().enumerate() {
+        if !component.is_mirrored() {
+            continue;
+        }
+        for stripe in 0..component.stripes() {
+            let members: Vec<usize> = component.full_members(stripe).collect();
+            let stat_of = |index: usize| {
+                let of_member = |(component, at, _): &&(u32, u32, Option<ObjectStat>)| {
+                    (*component as usize, *at as usize) == (number, index)
+                };
+                found.iter().find(of_member).map(|(.., stat)| *stat)
+            };
+            let is_hole = members.iter().all(|index| {
+                component.presence.get(*index) == Presence::Never || stat_of(*index) == Some(None)
+            });
+            if is_hole {
+                continue;
+            }
+            let answered = (members.iter().copied()).filter_map(|index| {
+                Some((stat_of(index)?.map(|stat| (stat.mtime, stat.size)), index))
+            });
+            // Of equal ones the first copy.
+            let last_written =
+                answered.max_by_key(|(stat, index)| (*stat, std::cmp::Reverse(*index)));
+            let Some((_, source)) = last_written else {
+                let why = "no target with a copy of the file's bytes has answered";
+                return Err(FsError::TimedOut(why.into()));
+            };
+            for index in members {
+                if index != source {
+                    has_new_stale |= component.mark_stale(index)?;
+                }
+            }
+        }
+    }
+    Ok(has_new_stale)
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ use crate::hash::name_hash;
 use crate::key::{KeyRange, ParsedKey, PurgeId, RecordKey, RecordKind};
 use crate::record::{
     AcceptedLoss, BackLink, DentryPosition, EntryRecord, Inode, InodeBody, InodeCounter,
-    KnownTarget, Orphan, Purge, PurgeAction, Record, RetiredVerifier, SessionRecord, StoreFormat,
-    StoredReply, UNASKED_SESSIONS, Unconfirmed, Usage, WriteLease, XattrRecord,
+    KnownTarget, Orphan, Purge, PurgeAction, Record, RetiredVerifier, SessionRecord, StaleMembers,
+    StoreFormat, StoredReply, UNASKED_SESSIONS, Unconfirmed, Usage, WriteLease, XattrRecord,
 };
 use bytes::Bytes;
 use gupfs_proto::{FileKind, InodeId, Name, SessionId, VirtualShard, VirtualShards, VolumeId};
@@ -133,6 +133,10 @@ impl NamespaceCheck {
             }
             ParsedKey::Unconfirmed(ino) => {
                 self.decode::<Unconfirmed>(key, value);
+                self.check_inode_exists(ino, key, |_| {});
+            }
+            ParsedKey::StaleMembers(ino) => {
+                self.decode::<StaleMembers>(key, value);
                 self.check_inode_exists(ino, key, |_| {});
             }
             ParsedKey::Reply { session, .. } => {

@@ -36,10 +36,11 @@ pub enum RecordKind {
     Session = b'S',
     Usage = b'U',
     Xattr = b'X',
+    StaleMembers = b'Y',
 }
 
 impl RecordKind {
-    pub const ALL: [RecordKind; 16] = [
+    pub const ALL: [RecordKind; 17] = [
         RecordKind::BackLink,
         RecordKind::Entry,
         RecordKind::Format,
@@ -56,6 +57,7 @@ impl RecordKind {
         RecordKind::Session,
         RecordKind::Usage,
         RecordKind::Xattr,
+        RecordKind::StaleMembers,
     ];
 }
 
@@ -157,6 +159,10 @@ impl RecordKey {
 
     pub fn unconfirmed(ino: InodeId) -> RecordKey {
         RecordKey::of_inode(ino, RecordKind::Unconfirmed)
+    }
+
+    pub fn stale_members(ino: InodeId) -> RecordKey {
+        RecordKey::of_inode(ino, RecordKind::StaleMembers)
     }
 
     pub fn purge(id: PurgeId) -> RecordKey {

@@ -20,6 +20,7 @@ pub enum ParsedKey {
     Format,
     Inode(InodeId),
     Unconfirmed(InodeId),
+    StaleMembers(InodeId),
     WriteLease {
         ino: InodeId,
         session: SessionId,
@@ -78,6 +79,7 @@ impl RecordKey {
             },
             RecordKind::Inode
             | RecordKind::Unconfirmed
+            | RecordKind::StaleMembers
             | RecordKind::Entry
             | RecordKind::BackLink
             | RecordKind::Xattr
@@ -100,6 +102,7 @@ fn parse_key_of_inode(
     Some(match kind {
         RecordKind::Inode => ParsedKey::Inode(ino),
         RecordKind::Unconfirmed => ParsedKey::Unconfirmed(ino),
+        RecordKind::StaleMembers => ParsedKey::StaleMembers(ino),
         RecordKind::Entry => ParsedKey::Entry {
             dir: ino,
             hash: rest.u64()?,

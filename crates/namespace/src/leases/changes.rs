@@ -45,6 +45,7 @@ fn add_changes(
             ParsedKey::BackLink { .. }
             | ParsedKey::Format
             | ParsedKey::Unconfirmed(_)
+            | ParsedKey::StaleMembers(_)
             | ParsedKey::InodeCounter(_)
             | ParsedKey::AcceptedLoss
             | ParsedKey::Purge(_)

@@ -3,7 +3,7 @@ use crate::driver::{OpResult, Prerequisite};
 use crate::record::{Inode, WriteLeaseMode};
 use crate::requester::RequestingSession;
 use crate::steps::write_lease_grant::{self, LeaseGrant};
-use crate::steps::{default_layout, orphan, privileges, truncation, write_lease};
+use crate::steps::{default_layout, orphan, privileges, stale_members, truncation, write_lease};
 use crate::view::{OpView, ReadView};
 use crate::{flag_checks, generations, placement};
 use gupfs_proto::layout::Component;
@@ -59,14 +59,17 @@ pub(crate) fn begin_write(
     }
     truncation::check_no_unfinished_truncate(file, ino)?;
     let is_new_layout = file.layout.is_empty();
-    let layout = match is_new_layout {
+    let mut layout = match is_new_layout {
         true => new_layout(view, context, &inode, file.next_generation)?,
         false => file.layout.clone(),
     };
+    // The session does not wait for servers that are known to be down.
+    let has_new_stale = stale_members::mark_members_down(&mut layout, context.targets);
     // The `M` record must be durable, too: if a power loss discarded it, the server would not query the objects for the file's size,
     // and bytes that they have beyond its end would become visible when it grows.
-    let must_be_durable =
-        !is_new_layout || !generations::are_in_owner_window(&layout, context.owner_epoch);
+    let must_be_durable = has_new_stale
+        || !is_new_layout
+        || !generations::are_in_owner_window(&layout, context.owner_epoch);
     let grant = LeaseGrant {
         mode: WriteLeaseMode::Exclusive,
         layout,

@@ -29,7 +29,7 @@ pub(crate) fn begin_write_at(
     let is_concurrent = match recorded {
         Some(mode) => mode == WriteLeaseMode::Concurrent,
         None => {
-            is_in_objects(file)
+            may_have_several_writers(file)
                 && write_lease::is_leased_by_other(view, session, &inode)?
                 && (contended || write_lease::has_concurrent(view, session, &inode)?)
         }
@@ -68,8 +68,10 @@ pub(crate) fn begin_write_at(
 }
 
 /// The first writer of a file moves its inline bytes to objects: until then there can be no other.
-fn is_in_objects(file: &record::FileBody) -> bool {
-    !file.layout.is_empty() && file.inline.is_empty()
+///
+/// Of a mirrored file the session with the lease keeps the members equal: there is one at a time.
+fn may_have_several_writers(file: &record::FileBody) -> bool {
+    !file.layout.is_empty() && file.inline.is_empty() && !file.layout.is_mirrored()
 }
 
 #[cfg(test)]

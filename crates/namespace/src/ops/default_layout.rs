@@ -1,10 +1,11 @@
 use crate::driver::OpResult;
 use crate::permission;
-use crate::record::{DirectoryDefaultLayout, InodeBody};
-use crate::steps::default_layout;
+use crate::placement;
+use crate::record::{DirectoryDefaultLayout, InodeBody, StoreFormat};
+use crate::steps::{default_layout, feature};
 use crate::view::{OpView, ReadView};
 use gupfs_proto::layout::DefaultLayout;
-use gupfs_proto::meta::MetaReplyBody;
+use gupfs_proto::meta::{MetaReplyBody, PlacementTarget};
 use gupfs_proto::{Caller, FsError, InodeId};
 
 /// Returns the default layout: a directory's for new files in it, a file's own or that of its directory.
@@ -16,14 +17,26 @@ pub(crate) fn get_default_layout(view: &mut ReadView, ino: InodeId) -> OpResult<
 
 /// Sets (or removes) a directory's default layout: new files in it use it, and new directories inherit it; existing files do not
 /// change. A file can have its own as long as it has no objects. Only the owner may set it.
+///
+/// # Errors
+/// `Invalid` for a redundancy that needs more failure domains than there are.
 pub(crate) fn set_default_layout(
     view: &mut OpView,
     caller: &Caller,
+    targets: &[PlacementTarget],
     ino: InodeId,
     layout: Option<&DefaultLayout>,
 ) -> OpResult<MetaReplyBody> {
     if let Some(layout) = layout {
         layout.check()?;
+        let copies = layout.components.iter().map(|c| c.redundancy.copies());
+        let copies = copies.max().unwrap_or(1);
+        if copies > placement::domain_count(targets).max(1) {
+            return Err(FsError::Invalid.into());
+        }
+        if copies > 1 {
+            feature::require(view, StoreFormat::MIRRORS)?;
+        }
     }
     let inode = view.inode(ino)?;
     if !permission::is_owner_or_root(&inode, caller)
@@ -64,7 +77,8 @@ pub(crate) fn set_default_layout(
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-    use gupfs_proto::layout::DefaultLayout;
+    use crate::{Record, RecordKey, StoreFormat};
+    use gupfs_proto::layout::{DefaultLayout, Redundancy};
     use gupfs_proto::meta::{MetaOp, MetaReplyBody};
     use gupfs_proto::{Caller, FsError, OstId};
 
@@ -175,5 +189,32 @@ mod tests {
             .ino;
             assert_eq!(first_target(&mut server, nameless), OstId(ost));
         }
+    }
+
+    #[test]
+    fn a_redundancy_needs_as_many_failure_domains_and_keeps_older_programs_out() {
+        let mut server = TestServer::new(2);
+        let set = |server: &mut TestServer, copies| {
+            let mut layout = DefaultLayout::default();
+            layout.components[1].redundancy = Redundancy::Mirror(copies);
+            let layout = Some(layout);
+            server.request(
+                &Caller::root(),
+                &MetaOp::SetDefaultLayout { ino: ROOT, layout },
+            )
+        };
+        server
+            .targets
+            .iter_mut()
+            .for_each(|target| target.domain /= 2);
+        assert_eq!(set(&mut server, 3), Err(FsError::Invalid));
+        let features = |server: &TestServer| {
+            let format = server.records.get(&RecordKey::format()).unwrap();
+            StoreFormat::decode(format).unwrap().features
+        };
+        assert_eq!(features(&server), 0);
+        set(&mut server, 2).unwrap();
+        assert_eq!(features(&server), StoreFormat::MIRRORS);
+        server.assert_clean();
     }
 }

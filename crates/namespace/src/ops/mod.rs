@@ -17,6 +17,7 @@ mod getattr;
 mod kill_privileges;
 mod link;
 mod lookup;
+mod mark_stale;
 mod mkdir;
 mod mknod;
 mod open;
@@ -115,7 +116,7 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
         } => xattr_set::set_xattr(view, session, caller, *ino, name, value, *mode),
         MetaOp::RemoveXattr { ino, name } => xattr_remove::remove_xattr(view, caller, *ino, name),
         MetaOp::SetDefaultLayout { ino, layout } => {
-            default_layout::set_default_layout(view, caller, *ino, layout.as_ref())
+            default_layout::set_default_layout(view, caller, ctx.targets, *ino, layout.as_ref())
         }
         MetaOp::Open { ino, open } => open::open(view, requester, *ino, *open),
         MetaOp::Truncate {
@@ -162,6 +163,7 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
             *kill_privileges,
             *contended,
         ),
+        MetaOp::MarkStale { ino, objects } => mark_stale::mark_stale(view, *ino, objects),
         MetaOp::DowngradeWrite { ino, report } => {
             downgrade_write::downgrade_write(view, session.id, *ino, report)
         }

@@ -175,6 +175,7 @@ fn small_records_of_version_1() {
     let since = Timestamp::new(1_700_000_000, 5);
     check_image(Orphan { since }, expect!["0180c49fd50c05"]);
     check_image(Unconfirmed { since }, expect!["0180c49fd50c05"]);
+    check_image(StaleMembers { since }, expect!["0180c49fd50c05"]);
     let session = SessionRecord {
         client: "host".into(),
         created: since,

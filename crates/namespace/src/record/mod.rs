@@ -16,8 +16,8 @@ pub use inode::{
 pub use names::{BackLink, EntryRecord, XattrRecord};
 pub use purge::{Purge, PurgeAction};
 pub use sessions::{
-    Orphan, ReplySummary, SessionRecord, StoredReply, UNASKED_SESSIONS, Unconfirmed, WriteLease,
-    WriteLeaseMode,
+    Orphan, ReplySummary, SessionRecord, StaleMembers, StoredReply, UNASKED_SESSIONS, Unconfirmed,
+    WriteLease, WriteLeaseMode,
 };
 pub use shard::{AcceptedLoss, InodeCounter, KnownTarget, RetiredVerifier, StoreFormat, Usage};
 

@@ -29,7 +29,12 @@ impl Purge {
     pub fn objects(&self, id: PurgeId) -> Vec<(OstId, ObjectId, u64)> {
         self.layout
             .objects(id.ino)
-            .filter(|(.., presence)| *presence != Presence::Never)
+            .filter(|(.., presence)| match presence {
+                Presence::Never => false,
+                Presence::Maybe | Presence::Present => true,
+                // A resync gives it the right length.
+                Presence::Stale => self.action == PurgeAction::Remove,
+            })
             .map(|(component, stripe, ost, object, _)| {
                 let keep = match self.action {
                     PurgeAction::Remove => 0,

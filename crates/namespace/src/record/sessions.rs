@@ -77,7 +77,13 @@ pub struct Unconfirmed {
     pub since: Timestamp,
 }
 
-impl_record_v1!(SessionRecord, Orphan, Unconfirmed);
+/// `Y ino`: the file has members of mirrored stripes that are stale; a background task brings them up to date.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StaleMembers {
+    pub since: Timestamp,
+}
+
+impl_record_v1!(SessionRecord, Orphan, Unconfirmed, StaleMembers);
 
 const WRITE_LEASE_VERSION: u8 = 2;
 

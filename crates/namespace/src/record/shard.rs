@@ -24,8 +24,10 @@ impl StoreFormat {
     pub const CURRENT: u32 = 1;
     /// A loss was accepted: owner epochs are those of the log plus `AcceptedLoss::epochs_skipped` (`Q`).
     pub const LOSS_ACCEPTED: u64 = 1;
+    /// Default layouts and layouts may have redundancy.
+    pub const MIRRORS: u64 = 2;
     /// Feature bits that this program knows.
-    pub const FEATURES: u64 = StoreFormat::LOSS_ACCEPTED;
+    pub const FEATURES: u64 = StoreFormat::LOSS_ACCEPTED | StoreFormat::MIRRORS;
 
     /// The reason why this program must not use the store; None if it may.
     pub fn incompatibility(&self) -> Option<String> {

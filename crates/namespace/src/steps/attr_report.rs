@@ -38,7 +38,10 @@ pub(crate) fn apply(inode: &mut Inode, file: &mut FileBody, report: &AttrReport)
     }
     for (component, stripe) in &report.present {
         let component = &mut file.layout.components[*component as usize];
-        component.presence.set(*stripe as usize, Presence::Present);
+        // A stale member lacks a write of another session, or an answered one of this session.
+        if component.presence.get(*stripe as usize) != Presence::Stale {
+            component.presence.set(*stripe as usize, Presence::Present);
+        }
     }
 }
 
@@ -62,17 +65,23 @@ pub(crate) fn merge(inode: &mut Inode, file: &mut FileBody, report: &AttrReport,
 pub(crate) fn has_new_unsynced_objects(file: &FileBody, report: &AttrReport) -> bool {
     report.unsynced.iter().any(|(component, stripe)| {
         let component = &file.layout.components[*component as usize];
-        component.presence.get(*stripe as usize) != Presence::Present
+        // Of a mirrored stripe the record says which bytes a power loss may make different at its members.
+        component.is_mirrored() || component.presence.get(*stripe as usize) != Presence::Present
     })
 }
 
-/// Records that `Maybe` objects which the lease holder did not report do not exist.
+/// Records that `Maybe` objects which the lease holder did not report do not exist. Of a mirrored stripe all full members exist or none.
 pub(crate) fn mark_unreported_as_never(file: &mut FileBody, unsynced: &[(u32, u32)]) {
-    for (index, component) in file.layout.components.iter_mut().enumerate() {
-        for stripe in 0..component.targets.len() {
-            let is_reported = unsynced.contains(&(index as u32, stripe as u32));
-            if component.presence.get(stripe) == Presence::Maybe && !is_reported {
-                component.presence.set(stripe, Presence::Never);
+    for (number, component) in file.layout.components.iter_mut().enumerate() {
+        for stripe in 0..component.stripes() {
+            let is_absent = |index: usize| {
+                let is_reported = unsynced.contains(&(number as u32, index as u32));
+                component.presence.get(index) == Presence::Maybe && !is_reported
+            };
+            let members: Vec<usize> = component.full_members(stripe).collect();
+            if members.iter().all(|index| is_absent(*index)) {
+                let never = |index: usize| component.presence.set(index, Presence::Never);
+                members.into_iter().for_each(never);
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::driver::OpResult;
 use crate::key::{KeyRange, ParsedKey, RecordKey, RecordKind};
 use crate::record::{Inode, InodeBody, Orphan, UNASKED_SESSIONS, Unconfirmed};
 use crate::requester::RequestingSession;
-use crate::steps::purge;
+use crate::steps::{purge, stale_members};
 use crate::view::{OpView, ReadView};
 use gupfs_proto::limits::XATTRS_PER_BATCH;
 use gupfs_proto::{FsError, InodeId, SessionId};
@@ -86,6 +86,7 @@ pub(crate) fn remove_inode_records(view: &mut OpView, ino: InodeId) -> OpResult<
         if had_objects && view.get::<Unconfirmed>(&unconfirmed)?.is_some() {
             view.remove(unconfirmed);
         }
+        stale_members::forget(view, ino, &file.layout);
         purge::remove_objects(view, &inode, file.next_generation, file.layout.clone());
     }
     view.remove_inode(&inode);

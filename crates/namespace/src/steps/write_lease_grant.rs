@@ -3,7 +3,7 @@
 use crate::driver::{FollowUp, OpResult};
 use crate::key::RecordKey;
 use crate::record::{WriteLease, WriteLeaseMode};
-use crate::steps::write_lease;
+use crate::steps::{stale_members, write_lease};
 use crate::view::OpView;
 use gupfs_proto::{InodeId, Layout, Presence, SessionId};
 
@@ -29,11 +29,13 @@ pub(crate) fn grant(
     } = grant;
     let recorded = write_lease::mode_of(view, session, ino)?;
     let has_new_maybe = mark_never_as_maybe(&mut layout);
-    if recorded.is_none() || has_new_maybe {
+    let is_other_layout = layout != view.inode(ino)?.file()?.layout;
+    if recorded.is_none() || has_new_maybe || is_other_layout {
         view.check_growth_allowed()?;
         if must_be_durable {
             view.add_follow_up(FollowUp::AwaitDurable);
         }
+        let has_stale_member = layout.has_stale_member();
         view.change_file(ino, |inode, file| {
             let generations = layout
                 .components
@@ -44,6 +46,9 @@ pub(crate) fn grant(
             file.write_leases += u32::from(recorded.is_none());
             inode.data_version += 1;
         })?;
+        if has_stale_member {
+            stale_members::request_resync(view, ino);
+        }
     }
     if recorded != Some(mode) {
         put(view, session, ino, mode);

@@ -64,6 +64,8 @@ impl TestServer {
         let first = initial_batch(ClusterId(1), Incarnation(2), shards, now, 3);
         let target = |ost| PlacementTarget {
             ost: OstId(ost),
+            domain: u32::from(ost),
+            is_up: true,
             usable: true,
             why_not: None,
             total: 1 << 40,

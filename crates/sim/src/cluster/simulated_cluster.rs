@@ -19,7 +19,7 @@ use gupfs_client::{Client, OpenFile, OpenFileFlags};
 use gupfs_platform::Task;
 use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
-use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
+use gupfs_proto::layout::{DefaultComponent, DefaultLayout, Redundancy};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
 use gupfs_proto::{Attr, FileOffset, Incarnation, InodeId, SessionId, Timestamp};
 use gupfs_rpc::Service;
@@ -56,6 +56,8 @@ pub struct SimulatedCluster {
     pub is_metadata_clock_set: AtomicBool,
     /// The clients keep small writes in memory before they send them.
     pub write_behind: bool,
+    /// Files have two copies of each byte.
+    pub is_mirrored: bool,
     platform: FakePlatform,
 }
 
@@ -125,6 +127,7 @@ impl SimulatedCluster {
             created: Mutex::default(),
             is_metadata_clock_set: AtomicBool::new(false),
             write_behind: host_options.write_behind,
+            is_mirrored: seed % 3 == 1,
             platform,
         })
     }
@@ -132,11 +135,16 @@ impl SimulatedCluster {
     /// Sets a default layout with small components, so that short files have several objects.
     pub async fn set_small_layout(&self, client: &Client) {
         let targets: usize = self.osses.iter().map(|oss| oss.targets.len()).sum();
+        let redundancy = match self.is_mirrored {
+            true => Redundancy::Mirror(2),
+            false => Redundancy::None,
+        };
         let component = |to, count| DefaultComponent {
             to: FileOffset(to),
             unit: STRIPE_UNIT_MIN,
             count,
             first: None,
+            redundancy,
         };
         let rule = DefaultLayout {
             components: vec![

@@ -282,6 +282,7 @@ impl ProcessInstance {
             unit: STRIPE_UNIT_MIN,
             count,
             first: None,
+            redundancy: gupfs_proto::layout::Redundancy::None,
         };
         let layout = DefaultLayout {
             components: vec![

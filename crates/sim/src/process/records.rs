@@ -79,7 +79,7 @@ impl Records {
                 };
                 for (.., ost, object, presence) in file.layout.objects(ino) {
                     match presence {
-                        Presence::Never => {}
+                        Presence::Never | Presence::Stale => {}
                         Presence::Maybe => drop(self.maybe_present.insert((ost, object))),
                         Presence::Present => drop(self.present.insert((ost, object))),
                     }

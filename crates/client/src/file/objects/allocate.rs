@@ -2,7 +2,6 @@
 
 use super::{ObjectIo, required_existence};
 use crate::inodes::{ActiveInode, ObjectSpan};
-use crate::reply;
 use gupfs_proto::{FileOffset, FsError, Presence, data};
 
 impl ObjectIo {
@@ -19,19 +18,17 @@ impl ObjectIo {
             inode
                 .state()
                 .objects
-                .mark_dirty(span.component, span.stripe);
-            let op = data::DataOp::Zero {
-                object: span.object,
+                .mark_members_dirty(span.component, span.index);
+            let zero = |object| data::DataOp::Zero {
+                object,
                 at: span.at,
                 len: span.len.0,
                 punch,
             };
-            let stat = reply::written("zero", self.osts.call(span.ost, op).await?)?;
-            has_touched |= span.at.0 < stat.0.size;
-            inode
-                .state()
-                .objects
-                .cleared(span.component, span.stripe, stat);
+            for (index, stat) in self.change_span(inode, span, "zero", zero).await? {
+                has_touched |= span.at.0 < stat.0.size;
+                inode.state().objects.cleared(span.component, index, stat);
+            }
         }
         Ok(has_touched)
     }
@@ -56,20 +53,18 @@ impl ObjectIo {
             inode
                 .state()
                 .objects
-                .mark_dirty(span.component, span.stripe);
-            let op = data::DataOp::Allocate {
-                object: span.object,
+                .mark_members_dirty(span.component, span.index);
+            let allocate = |object| data::DataOp::Allocate {
+                object,
                 at: span.at,
                 len: span.len.0,
                 keep_size: !grows,
                 existence: required_existence(span.presence),
                 owner,
             };
-            let stat = reply::written("allocate", self.osts.call(span.ost, op).await?)?;
-            inode
-                .state()
-                .objects
-                .written(span.component, span.stripe, stat);
+            for (index, stat) in (self.change_span(inode, &span, "allocate", allocate)).await? {
+                inode.state().objects.written(span.component, index, stat);
+            }
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! # objects: the objects of one inode
 //!
 //! Owns   the calls to OSTs about an inode's objects, and what their replies change in the inode's state.
-//! Never  calls the metadata server, locks a range of the file: its callers do.
+//! Never  calls the metadata server, except to record that members of mirrored stripes are stale; locks a range of the file: its callers
+//!        do.
 //! Enter  at `ObjectIo::write`, `ObjectIo::read`, `ObjectIo::sync`.
 
 mod allocate;
 mod flush;
+mod members;
 mod read;
 mod seek;
 mod stat;
@@ -21,14 +23,19 @@ pub use write::WriteProgress;
 use crate::inodes::ClosedUnsynced;
 use crate::metrics::Counters;
 use crate::osts::OstCalls;
+use crate::session::MdsSession;
 use gupfs_platform::Clock;
-use gupfs_proto::Presence;
-use gupfs_proto::data::ObjectExistence;
+use gupfs_proto::data::{ObjectExistence, ObjectStat};
+use gupfs_proto::{Presence, WriteVerifier};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
+/// The state of an object after a change, and the write verifier of its target.
+type ChangedObject = (ObjectStat, WriteVerifier);
+
 pub struct ObjectIo {
     osts: Arc<OstCalls>,
+    mds: Arc<MdsSession>,
     /// Objects of closed files are synced here too.
     closed_unsynced: Arc<Mutex<ClosedUnsynced>>,
     /// Held while unsynced objects of closed files are synced: one such sync at a time.
@@ -40,12 +47,14 @@ pub struct ObjectIo {
 impl ObjectIo {
     pub fn new(
         osts: Arc<OstCalls>,
+        mds: Arc<MdsSession>,
         closed_unsynced: Arc<Mutex<ClosedUnsynced>>,
         clock: Clock,
         counters: Arc<Counters>,
     ) -> Arc<ObjectIo> {
         Arc::new(ObjectIo {
             osts,
+            mds,
             closed_unsynced,
             syncing_closed: tokio::sync::Mutex::default(),
             clock,
@@ -58,6 +67,6 @@ impl ObjectIo {
 fn required_existence(presence: Presence) -> ObjectExistence {
     match presence {
         Presence::Present => ObjectExistence::MustExist,
-        Presence::Never | Presence::Maybe => ObjectExistence::MayExist,
+        Presence::Never | Presence::Maybe | Presence::Stale => ObjectExistence::MayExist,
     }
 }

@@ -1,7 +1,7 @@
 //! Reading from objects: all chunks at once; a chunk whose bytes do not match their checksums is read twice.
 
 use super::{ObjectIo, required_existence, verify};
-use crate::inodes::{ActiveInode, ReadPlan, UnsentRead};
+use crate::inodes::{ActiveInode, MemberObject, ReadPlan, UnsentRead};
 use crate::join;
 use crate::metrics::Counters;
 use crate::reply;
@@ -142,6 +142,35 @@ impl ObjectIo {
         if chunk.presence == Presence::Never {
             return Ok(Bytes::new());
         }
+        let members = {
+            let state = inode.state();
+            match state.objects.is_mirrored(chunk.component) {
+                true => (state.objects).members(inode.ino, chunk.component, chunk.index),
+                false => Vec::new(),
+            }
+        };
+        if members.len() < 2 {
+            return self.read_object(inode, chunk).await;
+        }
+        let read = |member: MemberObject| async move {
+            let chunk = StripeChunk {
+                ost: member.ost,
+                object: member.object,
+                index: member.index,
+                // What exists of one member exists of all.
+                presence: chunk.presence,
+                ..*chunk
+            };
+            self.read_object(inode, &chunk).await
+        };
+        self.read_members(&members, read).await
+    }
+
+    async fn read_object(
+        &self,
+        inode: &ActiveInode,
+        chunk: &StripeChunk,
+    ) -> Result<Bytes, FsError> {
         // Up to the end of the checksum block: then a short reply shows where the object ends, and its last block can be checked.
         let requested = (chunk.at.0 + chunk.len).next_multiple_of(CHECKSUM_BLOCK) - chunk.at.0;
         let requested = requested.min(PAYLOAD_MAX.0);

@@ -1,7 +1,7 @@
 //! Seeking data and holes in objects.
 
 use super::ObjectIo;
-use crate::inodes::{ActiveInode, ObjectSpan};
+use crate::inodes::{ActiveInode, MemberObject, ObjectSpan};
 use crate::join;
 use crate::reply;
 use gupfs_proto::{FileOffset, FsError, Presence, data};
@@ -58,17 +58,24 @@ impl ObjectIo {
         let at = match (span.presence, to) {
             (Presence::Never, SeekTo::Data) => None,
             (Presence::Never, SeekTo::Hole) => Some(span.at),
-            (Presence::Maybe | Presence::Present, _) => {
+            (Presence::Maybe | Presence::Present | Presence::Stale, _) => {
                 let whence = match to {
                     SeekTo::Data => data::SeekWhence::Data,
                     SeekTo::Hole => data::SeekWhence::Hole,
                 };
-                let op = data::DataOp::Seek {
-                    object: span.object,
-                    at: span.at,
-                    whence,
+                let members = {
+                    let state = inode.state();
+                    (state.objects).members(inode.ino, span.component, span.index)
                 };
-                match self.osts.call(span.ost, op).await? {
+                let seek = |member: MemberObject| {
+                    let op = data::DataOp::Seek {
+                        object: member.object,
+                        at: span.at,
+                        whence,
+                    };
+                    self.osts.call(member.ost, op)
+                };
+                match self.read_members(&members, seek).await? {
                     // The end of the object is a hole, whether the target reports it or finds nothing.
                     data::DataReplyBody::Position(None) if to == SeekTo::Hole => Some(span.at),
                     data::DataReplyBody::Position(found) => found,
@@ -78,7 +85,7 @@ impl ObjectIo {
         };
         let state = inode.state();
         let component = state.objects.component(span.component);
-        let offset = at.and_then(|at| component.file_offset(span.stripe, at.0));
+        let offset = at.and_then(|at| component.file_offset(span.index, at.0));
         Ok(offset.map(FileOffset))
     }
 }

@@ -1,9 +1,10 @@
 //! Learning what objects there are, and their blocks.
 
 use super::ObjectIo;
-use crate::inodes::ActiveInode;
+use crate::inodes::{ActiveInode, MemberObject};
 use crate::join;
 use gupfs_proto::FsError;
+use std::collections::BTreeSet;
 
 impl ObjectIo {
     /// Sends a stat for each object whose blocks or existence are not known.
@@ -15,13 +16,39 @@ impl ObjectIo {
         if unknown.is_empty() {
             return Ok(());
         }
-        let asked = unknown.into_iter().map(|(ost, object)| async move {
-            let stat = self.osts.stat(ost, object).await?;
-            Ok((object, stat))
+        let (mirrored, plain): (Vec<_>, Vec<_>) = {
+            let state = inode.state();
+            let is_mirrored = |member: &MemberObject| state.objects.is_mirrored(member.component);
+            unknown.into_iter().partition(is_mirrored)
+        };
+        let asked = plain.into_iter().map(|member| async move {
+            let stat = self.osts.stat(member.ost, member.object).await?;
+            Ok((member.object, stat))
         });
         for found in join::all(asked.collect()).await {
             let (object, stat) = found?;
             inode.state().learned(lease, object, stat);
+        }
+        let stripes: BTreeSet<(usize, usize)> = {
+            let state = inode.state();
+            let stripe = |member: &MemberObject| {
+                state
+                    .objects
+                    .component(member.component)
+                    .stripe_of(member.index)
+            };
+            mirrored
+                .iter()
+                .map(|member| (member.component, stripe(member)))
+                .collect()
+        };
+        for (component, stripe) in stripes {
+            let members = inode.state().objects.members(inode.ino, component, stripe);
+            let ask = |member: MemberObject| self.osts.stat(member.ost, member.object);
+            let found = self.change_members(inode, &members, ask).await?;
+            for (member, stat) in found {
+                inode.state().learned(lease, member.object, stat);
+            }
         }
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! Syncing objects, and detecting that a target has lost unsynced writes.
 
 use super::ObjectIo;
-use crate::inodes::{ActiveInode, ClosedUnsynced, UnsyncedObject};
+use super::members::AnySuccess;
+use crate::inodes::{ActiveInode, ClosedUnsynced, MemberObject, UnsyncedObject};
 use crate::join;
 use crate::limits::{CLOSED_UNSYNCED_MAX, SYNC_BATCH};
 use crate::reply;
 use gupfs_proto::error::ObjectDamage;
-use gupfs_proto::{FsError, OstId, data};
+use gupfs_proto::{FsError, ObjectId, OstId, data};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -35,6 +36,34 @@ impl Drop for ClosedObjectsBeingSynced<'_> {
     }
 }
 
+/// What a sync of several targets has not made durable.
+#[derive(Default)]
+struct SyncOutcome {
+    /// Objects whose target has not executed the sync, and the error.
+    failed: Vec<(UnsyncedObject, FsError)>,
+    /// Objects of which a target may have lost answered writes; what they have now is synced.
+    lost: Vec<UnsyncedObject>,
+}
+
+impl SyncOutcome {
+    /// # Errors
+    /// The first target's that has not executed the sync.
+    fn check_answered(&self) -> Result<(), FsError> {
+        let first = self.failed.first();
+        first.map_or(Ok(()), |(_, error)| Err(error.clone()))
+    }
+
+    /// These objects do not count any more.
+    fn forgive(&mut self, members: &[MemberObject]) {
+        let counts = |unsynced: &UnsyncedObject| {
+            let mut forgiven = members.iter();
+            !forgiven.any(|member| member.object == unsynced.object)
+        };
+        self.failed.retain(|(failed, _)| counts(failed));
+        self.lost.retain(counts);
+    }
+}
+
 impl ObjectIo {
     /// Syncs the unsynced objects of an inode, and of its former opens.
     pub async fn sync(&self, inode: &ActiveInode) -> Result<(), FsError> {
@@ -51,39 +80,95 @@ impl ObjectIo {
             left: &self.closed_unsynced,
             objects: self.closed_unsynced.lock().take_over(&mut taken.unsynced),
         };
-        let lost = self.sync_objects(&taken.unsynced).await?;
+        let has_partner =
+            |unsynced: &UnsyncedObject| inode.state().objects.has_partner(&unsynced.object);
+        let mut outcome = self.sync_objects(&taken.unsynced, has_partner).await;
+        self.leave_out_unsynced_members(inode, &mut outcome).await;
+        outcome.check_answered()?;
         from_before.objects.clear();
         taken.succeeded = true;
-        inode.state().objects.lost(inode.ino, &lost);
-        check_lost(&lost).and(flushed)
+        inode.state().objects.lost(inode.ino, &outcome.lost);
+        check_lost(&outcome.lost).and(flushed)
     }
 
-    /// Syncs all targets concurrently. When it returns, the objects' present bytes are synced; the result lists the objects of
-    /// which a target may have lost answered writes.
+    /// Members of mirrored stripes that were not synced, or have lost writes, are stale from now on, where another full member was synced.
+    async fn leave_out_unsynced_members(&self, inode: &ActiveInode, outcome: &mut SyncOutcome) {
+        let missed: Vec<MemberObject> = {
+            let state = inode.state();
+            let is_unsynced = |object: &ObjectId| {
+                let mut failed = outcome.failed.iter().map(|(failed, _)| failed);
+                failed.any(|failed| failed.object == *object)
+                    || outcome.lost.iter().any(|lost| lost.object == *object)
+            };
+            let unsynced = (outcome.failed.iter().map(|(failed, _)| failed)).chain(&outcome.lost);
+            let with_partner = unsynced.filter_map(|unsynced| {
+                let (component, index) = state.objects.position_of(&unsynced.object)?;
+                let members = state.objects.members(inode.ino, component, index);
+                let has_partner = members.iter().any(|member| !is_unsynced(&member.object));
+                let missed = members.into_iter().find(|member| member.index == index);
+                missed.filter(|_| has_partner)
+            });
+            with_partner.collect()
+        };
+        match self.mark_stale(inode, &missed).await {
+            Ok(()) => outcome.forgive(&missed),
+            Err(error) => {
+                tracing::warn!(ino = %inode.ino, %error, "members of mirrored stripes are not synced, and are not recorded as stale");
+            }
+        }
+    }
+
+    /// Syncs all targets concurrently. `has_partner`: another full member has the same bytes.
     async fn sync_objects(
         &self,
         objects: &[UnsyncedObject],
-    ) -> Result<Vec<UnsyncedObject>, FsError> {
+        has_partner: impl Fn(&UnsyncedObject) -> bool,
+    ) -> SyncOutcome {
+        let has_partner = &has_partner;
         let mut by_target: BTreeMap<OstId, Vec<UnsyncedObject>> = BTreeMap::new();
         for unsynced in objects {
             by_target.entry(unsynced.ost).or_default().push(*unsynced);
         }
+        let success = &AnySuccess::default();
         let running = by_target.into_iter().map(|(ost, objects)| async move {
-            let mut lost = Vec::new();
-            for batch in objects.chunks(SYNC_BATCH) {
-                let objects = batch.iter().map(|unsynced| unsynced.object).collect();
-                match self.osts.call(ost, data::DataOp::Sync { objects }).await? {
-                    data::DataReplyBody::DoneWithVerifier(verifier) => {
-                        lost.extend(batch.iter().filter(|one| one.since.is_voided_by(verifier)));
-                    }
-                    _ => return reply::unexpected("sync"),
+            let synced = self.sync_target(ost, &objects);
+            // Where each object has another member, the sync does not wait for a silent target.
+            let synced = match objects.iter().all(has_partner) {
+                true => self.call_until_silent(ost, success, synced).await,
+                false => synced.await,
+            };
+            (objects, synced)
+        });
+        let mut outcome = SyncOutcome::default();
+        for (objects, synced) in join::all(running.collect()).await {
+            match synced {
+                Ok(lost) => outcome.lost.extend(lost),
+                Err(error) => {
+                    let failed = objects.into_iter().map(|object| (object, error.clone()));
+                    outcome.failed.extend(failed);
                 }
             }
-            Ok(lost)
-        });
-        let synced = join::all(running.collect()).await;
-        let lost: Result<Vec<Vec<UnsyncedObject>>, FsError> = synced.into_iter().collect();
-        Ok(lost?.concat())
+        }
+        outcome
+    }
+
+    /// Syncs objects of one target; returns those of which it may have lost answered writes.
+    async fn sync_target(
+        &self,
+        ost: OstId,
+        objects: &[UnsyncedObject],
+    ) -> Result<Vec<UnsyncedObject>, FsError> {
+        let mut lost = Vec::new();
+        for batch in objects.chunks(SYNC_BATCH) {
+            let objects = batch.iter().map(|unsynced| unsynced.object).collect();
+            match self.osts.call(ost, data::DataOp::Sync { objects }).await? {
+                data::DataReplyBody::DoneWithVerifier(verifier) => {
+                    lost.extend(batch.iter().filter(|one| one.since.is_voided_by(verifier)));
+                }
+                _ => return reply::unexpected("sync"),
+            }
+        }
+        Ok(lost)
     }
 
     /// Syncs objects of files that were closed without fsync. Those whose sync fails stay on the list.
@@ -94,9 +179,10 @@ impl ObjectIo {
             left: &self.closed_unsynced,
             objects: self.closed_unsynced.lock().take(),
         };
-        let lost = self.sync_objects(&taken.objects).await?;
+        let outcome = self.sync_objects(&taken.objects, |_| false).await;
+        outcome.check_answered()?;
         taken.objects.clear();
-        check_lost(&lost)
+        check_lost(&outcome.lost)
     }
 
     /// Whether there are so many unsynced objects of closed files that they must be synced in the background, and no task does.

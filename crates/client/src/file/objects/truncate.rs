@@ -3,7 +3,6 @@
 use super::ObjectIo;
 use crate::inodes::{ActiveInode, ObjectSpan};
 use crate::join;
-use crate::reply;
 use gupfs_proto::{FileOffset, FsError, Presence, data};
 
 impl ObjectIo {
@@ -17,7 +16,7 @@ impl ObjectIo {
             let mut leftovers = (state.objects).spans(inode.ino, range.start, range.end);
             leftovers.retain(|span| span.presence != Presence::Never);
             for span in &leftovers {
-                state.objects.mark_dirty(span.component, span.stripe);
+                state.objects.mark_members_dirty(span.component, span.index);
             }
             leftovers
         };
@@ -34,15 +33,13 @@ impl ObjectIo {
     }
 
     async fn truncate(&self, inode: &ActiveInode, span: ObjectSpan) -> Result<(), FsError> {
-        let op = data::DataOp::Truncate {
-            object: span.object,
+        let truncate = |object| data::DataOp::Truncate {
+            object,
             to: span.at.0,
         };
-        let stat = reply::written("truncate", self.osts.call(span.ost, op).await?)?;
-        inode
-            .state()
-            .objects
-            .cleared(span.component, span.stripe, stat);
+        for (index, stat) in self.change_span(inode, &span, "truncate", truncate).await? {
+            inode.state().objects.cleared(span.component, index, stat);
+        }
         Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! Writing to objects: all chunks at once, each with its checksums.
 
-use super::{ObjectIo, required_existence, verify};
-use crate::inodes::ActiveInode;
+use super::{ChangedObject, ObjectIo, required_existence, verify};
+use crate::inodes::{ActiveInode, MemberObject};
 use crate::join;
 use crate::reply;
 use bytes::Bytes;
 use gupfs_proto::data::{self, ObjectOwner};
-use gupfs_proto::{ByteCount, FileOffset, FsError, StripeChunk, WriteVerifier};
+use gupfs_proto::{ByteCount, FileOffset, FsError, StripeChunk};
 
 /// How many bytes of one write were written from its start, and its first error.
 pub struct WriteProgress {
@@ -20,6 +20,7 @@ struct WrittenFile {
     owner: ObjectOwner,
     /// Other clients may write the file at the same time.
     has_other_writers: bool,
+    has_mirrors: bool,
 }
 
 impl ObjectIo {
@@ -39,18 +40,58 @@ impl ObjectIo {
             let file = WrittenFile {
                 owner: state.owner(),
                 has_other_writers: state.has_concurrent_write_lease(),
+                has_mirrors: state.layout().is_mirrored(),
             };
             (chunks, file)
         };
-        if let [(chunk, last)] = chunks[..] {
+        if let [(chunk, last)] = chunks[..]
+            && !file.has_mirrors
+        {
             let stat = self.write_chunk(&chunk, last, data, file).await;
             return collect_write_replies(inode, [(chunk, stat)]);
         }
         let running = chunks.into_iter().map(|(chunk, last)| async move {
-            (chunk, self.write_chunk(&chunk, last, data, file).await)
+            let stat = match file.has_mirrors {
+                true => self.write_members(inode, &chunk, last, data, file).await,
+                false => self.write_chunk(&chunk, last, data, file).await,
+            };
+            (chunk, stat)
         });
         let stats = join::all(running.collect()).await;
         collect_write_replies(inode, stats)
+    }
+
+    /// Writes a chunk to all full members of its stripe; returns the first one's reply.
+    async fn write_members(
+        &self,
+        inode: &ActiveInode,
+        chunk: &StripeChunk,
+        last: bool,
+        data: &Bytes,
+        file: WrittenFile,
+    ) -> Result<ChangedObject, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "write_members");
+        let members = {
+            let state = inode.state();
+            (state.objects).members(inode.ino, chunk.component, chunk.index)
+        };
+        let write = |member: MemberObject| async move {
+            let chunk = StripeChunk {
+                ost: member.ost,
+                object: member.object,
+                index: member.index,
+                presence: member.presence,
+                ..*chunk
+            };
+            self.write_chunk(&chunk, last, data, file).await
+        };
+        let written = self.change_members(inode, &members, write).await?;
+        let mut state = inode.state();
+        for (member, stat) in &written {
+            state.objects.written(member.component, member.index, *stat);
+        }
+        let first = written.first().map(|(_, stat)| *stat);
+        first.ok_or_else(|| FsError::Malformed("a write without a member".into()))
     }
 
     /// `last`: the object has no bytes behind the chunk.
@@ -60,7 +101,7 @@ impl ObjectIo {
         last: bool,
         data: &Bytes,
         file: WrittenFile,
-    ) -> Result<(data::ObjectStat, WriteVerifier), FsError> {
+    ) -> Result<ChangedObject, FsError> {
         tracing::trace!(target: "walk", file = file!(), "write_chunk");
         let bytes =
             data.slice(chunk.buffer_offset as usize..(chunk.buffer_offset + chunk.len) as usize);
@@ -83,12 +124,7 @@ impl ObjectIo {
 /// Applies the replies to the state, in file order: `written` counts the bytes before the first failure.
 fn collect_write_replies(
     inode: &ActiveInode,
-    stats: impl IntoIterator<
-        Item = (
-            StripeChunk,
-            Result<(data::ObjectStat, WriteVerifier), FsError>,
-        ),
-    >,
+    stats: impl IntoIterator<Item = (StripeChunk, Result<ChangedObject, FsError>)>,
 ) -> WriteProgress {
     tracing::trace!(target: "walk", file = file!(), "collect_write_replies");
     let mut progress = WriteProgress {
@@ -99,7 +135,9 @@ fn collect_write_replies(
     for (chunk, stat) in stats {
         match stat {
             Ok(stat) => {
-                state.objects.written(chunk.component, chunk.stripe, stat);
+                if !state.objects.is_mirrored(chunk.component) {
+                    state.objects.written(chunk.component, chunk.index, stat);
+                }
                 if progress.error.is_none() {
                     progress.written += ByteCount(chunk.len);
                 }

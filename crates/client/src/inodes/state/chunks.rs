@@ -40,7 +40,7 @@ fn split(chunk: StripeChunk, most: ByteCount) -> impl Iterator<Item = StripeChun
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ObjectSpan {
     pub component: usize,
-    pub stripe: usize,
+    pub index: usize,
     pub ost: OstId,
     pub object: ObjectId,
     pub at: ObjectOffset,
@@ -48,22 +48,25 @@ pub struct ObjectSpan {
     pub presence: Presence,
 }
 
-/// One span for each object that `from .. to` touches. Linear in the number of objects, not of units.
+/// One span for each stripe that `from .. to` touches, in its first full member. Linear in the number of objects, not of units.
 pub fn spans(layout: &Layout, ino: InodeId, from: FileOffset, to: FileOffset) -> Vec<ObjectSpan> {
-    let span = |(component, stripe, ost, object, presence)| {
+    let span = |(component, index, ost, object, presence)| {
         let part: &gupfs_proto::Component = &layout.components[component];
-        let at = part.object_size(stripe, from.0);
+        let at = part.object_size(index, from.0);
         ObjectSpan {
             component,
-            stripe,
+            index,
             ost,
             object,
             at: ObjectOffset(at),
-            len: ByteCount(part.object_size(stripe, to.0).saturating_sub(at)),
+            len: ByteCount(part.object_size(index, to.0).saturating_sub(at)),
             presence,
         }
     };
-    let all = layout.objects(ino).map(span);
+    let is_first = |(component, index, ..): &(usize, usize, OstId, ObjectId, Presence)| {
+        layout.components[*component].is_first_full_member(*index)
+    };
+    let all = layout.objects(ino).filter(is_first).map(span);
     all.filter(|span| span.len > ByteCount(0)).collect()
 }
 

@@ -13,6 +13,7 @@ mod fixtures;
 mod inline;
 mod lease;
 mod load;
+mod members;
 mod object_state;
 mod objects;
 mod opens;
@@ -26,6 +27,7 @@ mod unsynced;
 mod writeback_errors;
 
 pub use chunks::ObjectSpan;
+pub use members::MemberObject;
 pub use object_state::{UnsyncedObject, UnsyncedSince};
 pub use plan::{ReadPlan, WriteLockRange};
 pub use unsent::{UnsentRead, UnsentTotal};
@@ -512,10 +514,9 @@ mod tests {
         let mut state = InodeState::new(true);
         state.update_from_server(opened(1, Presence::Maybe));
         state.lease_acquired(opened(2, Presence::Maybe));
-        let (exclusive, [(_, first), (_, second)]) = (
-            state.any_lease_number(),
-            state.objects.unknown(InodeId(5))[..2].try_into().unwrap(),
-        );
+        let unknown = state.objects.unknown(InodeId(5));
+        let (first, second) = (unknown[0].object, unknown[1].object);
+        let exclusive = state.any_lease_number();
         state.learned(exclusive, first, None);
         assert_eq!(presence(&state), [Presence::Never, Presence::Maybe]);
         state.lease_downgraded();

@@ -1,10 +1,11 @@
 //! The layout of a file, which of its objects exist, and their blocks.
 
 use super::chunks::{self, ObjectSpan};
+use super::members::MemberObject;
 use super::object_state::ObjectState;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{
-    ByteCount, Component, FileOffset, InodeId, Layout, ObjectId, OstId, Presence, StripeChunk,
+    ByteCount, Component, FileOffset, InodeId, Layout, ObjectId, Presence, StripeChunk,
     WriteVerifier,
 };
 
@@ -60,6 +61,11 @@ impl FileObjects {
             for stripe in 0..component.targets.len() {
                 let server_presence = component.presence.get(stripe);
                 let object = match old {
+                    // Only the server knows which members are stale.
+                    _ if server_presence == Presence::Stale => ObjectState::default(),
+                    Some((old, _)) if old.presence.get(stripe) == Presence::Stale => {
+                        ObjectState::default()
+                    }
                     Some((old, first)) if knows_objects => {
                         component.presence.set(stripe, old.presence.get(stripe));
                         self.states[first + stripe]
@@ -87,6 +93,9 @@ impl FileObjects {
 
     /// If only one object's blocks are unknown, they are the file's.
     pub fn infer_only_unknown_blocks(&mut self, blocks: u64) {
+        if self.layout.is_mirrored() {
+            return;
+        }
         let mut unknown = (self.states.iter_mut()).filter(|object| object.blocks.is_none());
         if let (Some(only), None) = (unknown.next(), unknown.next()) {
             only.blocks = Some(blocks);
@@ -108,7 +117,7 @@ impl FileObjects {
         self.may_have_unknown_unsynced = true;
     }
 
-    fn index(&self, component: usize, stripe: usize) -> usize {
+    pub(super) fn index(&self, component: usize, stripe: usize) -> usize {
         let before = self.layout.components[..component].iter();
         before
             .map(|component| component.targets.len())
@@ -179,7 +188,7 @@ impl FileObjects {
     ) -> Vec<StripeChunk> {
         let mut chunks = chunks::chunks(&self.layout, ino, offset, len, message_max);
         for chunk in &mut chunks {
-            let object = &self.states[self.index(chunk.component, chunk.stripe)];
+            let object = &self.states[self.index(chunk.component, chunk.index)];
             if chunk.presence == Presence::Present && object.sync.may_be_lost() {
                 chunk.presence = Presence::Maybe;
             }
@@ -206,33 +215,44 @@ impl FileObjects {
         chunks::spans(&self.layout, ino, from, to)
     }
 
-    /// Blocks of all objects; None while those of one object are not known.
+    /// Blocks of all objects, each byte counted once; None while those of one object are not known.
     pub fn blocks(&self) -> Option<u64> {
-        self.states.iter().map(|object| object.blocks).sum()
+        self.counted_states().map(|object| object.blocks).sum()
     }
 
     /// Blocks of the objects whose blocks are known.
     pub fn known_blocks(&self) -> u64 {
-        self.states.iter().filter_map(|object| object.blocks).sum()
+        self.counted_states()
+            .filter_map(|object| object.blocks)
+            .sum()
     }
 
     /// Objects whose existence or blocks are not known.
-    pub fn unknown(&self, ino: InodeId) -> Vec<(OstId, ObjectId)> {
+    pub fn unknown(&self, ino: InodeId) -> Vec<MemberObject> {
         let all = self.layout.objects(ino).zip(&self.states);
-        all.filter(|((.., presence), known)| *presence == Presence::Maybe || known.blocks.is_none())
-            .map(|((_, _, ost, object, _), _)| (ost, object))
+        let is_unknown = |presence: Presence, known: &ObjectState| match presence {
+            Presence::Maybe => true,
+            Presence::Never | Presence::Present => known.blocks.is_none(),
+            Presence::Stale => false,
+        };
+        all.filter(|((.., presence), known)| is_unknown(*presence, known))
+            .map(
+                |((component, index, ost, object, presence), _)| MemberObject {
+                    component,
+                    index,
+                    ost,
+                    object,
+                    presence,
+                },
+            )
             .collect()
     }
 
     /// Takes a target's reply about an unknown object; ignored if the layout has changed meanwhile.
     pub fn learned(&mut self, object: ObjectId, stat: Option<ObjectStat>) {
-        let mut components = self.layout.components.iter();
-        let Some(component) =
-            components.position(|component| component.generation == object.generation)
-        else {
+        let Some((component, stripe)) = self.position_of(&object) else {
             return;
         };
-        let stripe = object.stripe as usize;
         let index = self.index(component, stripe);
         self.states[index].blocks = Some(stat.map_or(0, |stat| stat.blocks));
         let presence = &mut self.layout.components[component].presence;
@@ -245,7 +265,7 @@ impl FileObjects {
             }
             (Presence::Maybe, None) => presence.set(stripe, Presence::Never),
             // Known to have been created and now absent: lost. Reads must continue to return that error.
-            (Presence::Never | Presence::Present, None) => {}
+            (Presence::Never | Presence::Present, None) | (Presence::Stale, _) => {}
         }
     }
 
@@ -303,7 +323,7 @@ mod tests {
         let mut objects = FileObjects::default();
         objects.adopt_layout(layout(Presence::Maybe), false, true);
         assert_eq!(objects.blocks(), None);
-        let first = objects.unknown(INO)[0].1;
+        let first = objects.unknown(INO)[0].object;
         objects.learned(first, Some(written(8).0));
         objects.infer_only_unknown_blocks(3);
         assert_eq!(objects.blocks(), Some(11));

@@ -94,12 +94,13 @@ impl InodeState {
         let size = self.end_of_file().max(offset + len);
         let planned = chunks.into_iter().map(|chunk| {
             let component = self.objects.component(chunk.component);
-            let last = chunk.at.0 + chunk.len >= component.object_size(chunk.stripe, size.0);
+            let last = chunk.at.0 + chunk.len >= component.object_size(chunk.index, size.0);
             (chunk, last)
         });
         let planned: Vec<(StripeChunk, bool)> = planned.collect();
         for (chunk, _) in &planned {
-            self.objects.mark_dirty(chunk.component, chunk.stripe);
+            self.objects
+                .mark_members_dirty(chunk.component, chunk.index);
         }
         planned
     }
@@ -112,7 +113,12 @@ impl InodeState {
         len: ByteCount,
     ) -> impl Iterator<Item = OstId> {
         let chunks = self.layout().stripe_chunks(ino, offset, len.0);
-        chunks.into_iter().map(|chunk| chunk.ost)
+        let members = |chunk: StripeChunk| {
+            let component = self.objects.component(chunk.component);
+            let full = component.full_members(component.stripe_of(chunk.index));
+            full.map(|index| component.targets[index])
+        };
+        chunks.into_iter().flat_map(members)
     }
 
     /// `offset .. end` lies within the file.

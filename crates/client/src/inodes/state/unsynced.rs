@@ -11,7 +11,7 @@ impl FileObjects {
         let mut taken = Vec::new();
         for ((_, _, ost, object, presence), known) in self.layout.objects(ino).zip(&mut self.states)
         {
-            let may_be_unsynced = all && presence != Presence::Never;
+            let may_be_unsynced = all && !matches!(presence, Presence::Never | Presence::Stale);
             if let Some(since) = known.sync.start(may_be_unsynced) {
                 taken.push(UnsyncedObject { ost, object, since });
             }

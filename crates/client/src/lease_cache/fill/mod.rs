@@ -73,6 +73,7 @@ impl XattrChange {
             | MetaOp::BeginWriteAt { .. }
             | MetaOp::DowngradeWrite { .. }
             | MetaOp::UpgradeWrite { .. }
+            | MetaOp::MarkStale { .. }
             | MetaOp::SpillInline { .. }
             | MetaOp::EndWrite { .. }
             | MetaOp::KillPrivileges { .. }

@@ -227,11 +227,23 @@ fn background_tasks(out: &mut String, mds: &MdsStatus) {
             show_count(confirm.files_left)
         );
     }
+    let resync = &mds.resync;
+    if resync.files_left > 0 {
+        let _ = writeln!(
+            out,
+            "resync    {} files have copies that lack writes · {} brought up to date, {} copied of {} compared",
+            show_count(resync.files_left),
+            show_count(resync.files_done),
+            show_size(resync.bytes_copied),
+            show_size(resync.bytes_compared)
+        );
+    }
     let failures = [
         &mds.purge.last_error,
         &unfinished.last_error,
         &sweep.last_error,
         &confirm.last_error,
+        &resync.last_error,
     ];
     for error in failures.into_iter().flatten() {
         let _ = writeln!(out, "          last error: {error}");

@@ -5,7 +5,10 @@ use crate::RecordKey;
 use crate::testing::*;
 use bytes::Bytes;
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::limits::{FORGET_MAX, SYMLINK_MAX, XATTR_VALUE_MAX};
+use gupfs_proto::layout::Redundancy;
+use gupfs_proto::limits::{
+    COMPONENTS_MAX, FORGET_MAX, STRIPE_COUNT_MAX, SYMLINK_MAX, XATTR_VALUE_MAX,
+};
 use gupfs_proto::meta::{MetaOp, RenameMode, SetAttr, WritePosition, XattrMode};
 use gupfs_proto::{Caller, FileKind, InodeId};
 
@@ -120,9 +123,32 @@ pub fn run_on_files(test: &mut LargestRecords) {
         layout: rule,
     });
     run_on_contents(test, empty, laid_out);
+    let (mirrored, _) = test.new_file(dir);
+    run_on_mirrored(test, mirrored);
     test.run(MetaOp::SetFlags {
         ino: empty,
         flags: InodeFlags::SETTABLE,
+    });
+}
+
+/// Half of all objects are stale at once.
+fn run_on_mirrored(test: &mut LargestRecords, ino: InodeId) {
+    let mut layout = longest_layout();
+    for component in &mut layout.components {
+        component.redundancy = Redundancy::Mirror(2);
+    }
+    let layout = Some(layout);
+    test.run(MetaOp::SetDefaultLayout { ino, layout });
+    test.run(MetaOp::BeginWrite {
+        ino,
+        kill_privileges: true,
+    });
+    let stripes = STRIPE_COUNT_MAX / 2;
+    let components = 0..COMPONENTS_MAX as u32;
+    let first_copies = components.flat_map(|component| (0..stripes).map(move |at| (component, at)));
+    test.run(MetaOp::MarkStale {
+        ino,
+        objects: first_copies.collect(),
     });
 }
 

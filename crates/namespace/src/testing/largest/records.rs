@@ -5,7 +5,7 @@ use crate::record::{Record, XattrRecord};
 use crate::testing::*;
 use crate::{BackgroundOp, RecordKey};
 use bytes::Bytes;
-use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
+use gupfs_proto::layout::{DefaultComponent, DefaultLayout, Redundancy};
 use gupfs_proto::limits::{COMPONENTS_MAX, STRIPE_COUNT_MAX, STRIPE_UNIT_MIN, XATTR_VALUE_MAX};
 use gupfs_proto::meta::{AccessMode, MetaOp, OpenMode};
 use gupfs_proto::units::{ByteCount, FileOffset};
@@ -44,6 +44,7 @@ pub fn longest_layout() -> DefaultLayout {
         unit: ByteCount(STRIPE_UNIT_MIN.0),
         count: STRIPE_COUNT_MAX,
         first: Some(OstId(u16::MAX)),
+        redundancy: Redundancy::None,
     };
     DefaultLayout {
         components: (0..COMPONENTS_MAX).map(component).collect(),
@@ -62,6 +63,7 @@ impl LargestRecords {
         let first = server.targets[0].clone();
         let target = |n: u32| gupfs_proto::meta::PlacementTarget {
             ost: OstId(u16::MAX - n as u16),
+            domain: n,
             ..first.clone()
         };
         server.targets = (0..STRIPE_COUNT_MAX).map(target).collect();

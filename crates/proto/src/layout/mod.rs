@@ -1,10 +1,24 @@
 //! Layouts: the mapping of a file's bytes to components, stripe units and objects. The only division that maps an offset to an
 //! object is here.
 
+mod component;
+mod default_layout;
+mod mirror;
+mod presence;
+mod redundancy;
+
+pub use component::{Component, ComponentKind, ComponentState};
+pub use default_layout::{DefaultComponent, DefaultLayout};
+pub use presence::{Presence, PresenceMap};
+pub use redundancy::Redundancy;
+
 use crate::error::FsError;
-use crate::ids::{Generation, InodeId, ObjectId, OstId};
-use crate::limits::{COMPONENTS_MAX, STRIPE_COUNT_MAX, STRIPE_UNIT_MAX, STRIPE_UNIT_MIN};
-use crate::units::{ByteCount, FileOffset, ObjectOffset};
+use crate::ids::{InodeId, ObjectId, OstId};
+use crate::limits::{
+    COMPONENTS_MAX, MIRROR_COPIES_MAX, MIRROR_COPIES_MIN, STRIPE_COUNT_MAX, STRIPE_UNIT_MAX,
+    STRIPE_UNIT_MIN,
+};
+use crate::units::{FileOffset, ObjectOffset};
 use serde::{Deserialize, Serialize};
 
 /// Mapping of a file to objects: components in ascending ranges without gaps, the first from 0, the last to `u64::MAX`.
@@ -14,89 +28,14 @@ pub struct Layout {
     pub components: Vec<Component>,
 }
 
-/// One range of a file, striped over `targets` in stripe units of `unit` bytes, round robin from the range's start.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Component {
-    /// First byte.
-    pub from: FileOffset,
-    /// First byte after the range; `FileOffset(u64::MAX)` means "to the end of the file".
-    pub to: FileOffset,
-    pub kind: ComponentKind,
-    pub unit: ByteCount,
-    /// The OSTs, one object on each; the stripe index is the position.
-    pub targets: Vec<OstId>,
-    pub generation: Generation,
-    pub state: ComponentState,
-    pub presence: PresenceMap,
-}
-
-/// Redundancy of a component.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum ComponentKind {
-    /// No redundancy: each byte is stored once.
-    Plain,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum ComponentState {
-    /// Clients read and write it.
-    Live,
-}
-
-/// The existence of an object as its file's layout records it: distinguishes a hole from a lost object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Presence {
-    /// The object was never created: its bytes are zeros.
-    Never,
-    /// A client may have created it and has not reported that yet.
-    Maybe,
-    /// The object was created: if it is missing, it is lost.
-    Present,
-}
-
-/// Presence of a component's objects: two bits per object, in stripe order.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct PresenceMap(Vec<u8>);
-
-impl PresenceMap {
-    pub fn new(objects: usize) -> PresenceMap {
-        PresenceMap(vec![0; objects.div_ceil(4)])
-    }
-
-    pub fn get(&self, stripe: usize) -> Presence {
-        match self
-            .0
-            .get(stripe / 4)
-            .map_or(0, |byte| byte >> (stripe % 4 * 2) & 3)
-        {
-            0 => Presence::Never,
-            1 => Presence::Maybe,
-            _ => Presence::Present,
-        }
-    }
-
-    pub fn set(&mut self, stripe: usize, presence: Presence) {
-        let bits = match presence {
-            Presence::Never => 0,
-            Presence::Maybe => 1,
-            Presence::Present => 2,
-        };
-        if stripe / 4 >= self.0.len() {
-            self.0.resize(stripe / 4 + 1, 0);
-        }
-        let byte = &mut self.0[stripe / 4];
-        *byte = *byte & !(3 << (stripe % 4 * 2)) | bits << (stripe % 4 * 2);
-    }
-}
-
 /// The part of a read or write that falls into one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StripeChunk {
     pub ost: OstId,
     pub object: ObjectId,
-    /// Index of the component in the layout, and of the stripe in the component.
+    /// Index of the component in the layout, and of the object in the component.
     pub component: usize,
-    pub stripe: usize,
+    pub index: usize,
     pub at: ObjectOffset,
     pub len: u64,
     /// Offset of the chunk in the request's buffer.
@@ -104,102 +43,41 @@ pub struct StripeChunk {
     pub presence: Presence,
 }
 
-impl Component {
-    /// Offset in the file → (stripe index, offset in that object, bytes left in this stripe unit). `offset` must be in the
-    /// component's range.
-    pub fn locate(&self, offset: u64) -> (usize, u64, u64) {
-        let (unit, count) = (self.unit.0, self.targets.len() as u64);
-        let within = offset - self.from.0;
-        let (number, rest) = (within / unit, within % unit);
-        (
-            (number % count) as usize,
-            number / count * unit + rest,
-            unit - rest,
-        )
-    }
-
-    /// Offset in an object → offset in the file: the inverse of `locate`. None beyond the component's end or the largest offset.
-    pub fn file_offset(&self, stripe: usize, at: u64) -> Option<u64> {
-        let (unit, count) = (self.unit.0, self.targets.len() as u64);
-        let number = (at / unit).checked_mul(count)?.checked_add(stripe as u64)?;
-        let offset = number
-            .checked_mul(unit)?
-            .checked_add(at % unit)?
-            .checked_add(self.from.0)?;
-        (offset < self.to.0).then_some(offset)
-    }
-
-    /// The size of an object if the file ends at `size`: a truncate of the file sets each object to this size.
-    pub fn object_size(&self, stripe: usize, size: u64) -> u64 {
-        let end = size.min(self.to.0);
-        if end <= self.from.0 {
-            return 0;
-        }
-        let (unit, count) = (self.unit.0, self.targets.len() as u64);
-        let within = end - self.from.0;
-        let (whole, rest) = (within / unit, within % unit);
-        let (rounds, partial) = (whole / count, whole % count);
-        rounds * unit
-            + match (stripe as u64).cmp(&partial) {
-                std::cmp::Ordering::Less => unit,
-                std::cmp::Ordering::Equal => rest,
-                std::cmp::Ordering::Greater => 0,
-            }
-    }
-
-    /// The least size of the file if this object has `length` bytes. 0 for an empty object.
-    pub fn file_size(&self, stripe: usize, length: u64) -> u64 {
-        match length
-            .checked_sub(1)
-            .and_then(|last| self.file_offset(stripe, last))
-        {
-            Some(last) => last + 1,
-            None => 0,
-        }
-    }
-
-    pub fn object(&self, ino: InodeId, stripe: usize) -> ObjectId {
-        ObjectId {
-            ino,
-            generation: self.generation,
-            stripe: stripe as u32,
-        }
-    }
-}
-
 impl Layout {
     pub fn is_empty(&self) -> bool {
         self.components.is_empty()
     }
 
-    /// Splits `offset .. offset + len` into stripe chunks, in ascending order of file offsets. Linear in the number of chunks.
+    /// Splits `offset .. offset + len` into stripe chunks, in ascending order of file offsets. A chunk of a mirrored stripe is on its first
+    /// full member. Linear in the number of chunks.
     pub fn stripe_chunks(&self, ino: InodeId, offset: FileOffset, len: u64) -> Vec<StripeChunk> {
         let mut chunks: Vec<StripeChunk> = Vec::with_capacity(2);
         let end = offset.0.saturating_add(len);
-        for (index, component) in self.components.iter().enumerate() {
+        for (number, component) in self.components.iter().enumerate() {
             let mut cursor = offset.0.max(component.from.0);
             let stop = end.min(component.to.0);
             while cursor < stop {
                 let (stripe, at, left) = component.locate(cursor);
+                let index = component.first_full_member(stripe);
                 let take = left.min(stop - cursor);
                 match chunks.last_mut() {
                     // In a component with one object, adjacent stripe units are adjacent in the object, too.
                     Some(last)
-                        if last.component == index
-                            && last.stripe == stripe
+                        if last.component == number
+                            && last.index == index
                             && last.at.0 + last.len == at =>
                     {
                         last.len += take
                     }
                     _ => chunks.push(StripeChunk {
-                        ost: component.targets[stripe],
-                        object: component.object(ino, stripe),
-                        component: index,
-                        stripe,
+                        ost: component.targets[index],
+                        object: component.object(ino, index),
+                        component: number,
+                        index,
                         at: ObjectOffset(at),
                         len: take,
                         buffer_offset: cursor - offset.0,
-                        presence: component.presence.get(stripe),
+                        presence: component.presence.get(index),
                     }),
                 }
                 cursor += take;
@@ -208,7 +86,7 @@ impl Layout {
         chunks
     }
 
-    /// All objects of the layout: (component, stripe, target, object, presence).
+    /// All objects of the layout: (component, object index, target, object, presence).
     pub fn objects(
         &self,
         ino: InodeId,
@@ -253,6 +131,12 @@ impl Layout {
             if component.targets.is_empty() || component.targets.len() > STRIPE_COUNT_MAX as usize {
                 return bad("stripe count out of bounds");
             }
+            let copies = component.copies();
+            if component.is_mirrored() && !(MIRROR_COPIES_MIN..=MIRROR_COPIES_MAX).contains(&copies)
+                || !component.targets.len().is_multiple_of(copies)
+            {
+                return bad("number of copies out of bounds");
+            }
             expected = component.to.0;
         }
         if self.components.is_empty() || expected == u64::MAX {
@@ -263,69 +147,21 @@ impl Layout {
     }
 }
 
-/// Default layout (as in Lustre) of new files in a directory; `gupfs layout set` sets it, new directories inherit it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct DefaultLayout {
-    /// In ascending order; the last has `to` = u64::MAX.
-    pub components: Vec<DefaultComponent>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct DefaultComponent {
-    pub to: FileOffset,
-    pub unit: ByteCount,
-    /// Requested number of objects; the component gets fewer if fewer OSTs are usable. 0 means all.
-    pub count: u32,
-    /// Requested first target; None: the metadata server selects it by free space.
-    pub first: Option<OstId>,
-}
-
-impl Default for DefaultLayout {
-    fn default() -> DefaultLayout {
-        use crate::limits::{FIRST_COMPONENT_SIZE, STRIPE_COUNT_DEFAULT, STRIPE_UNIT_DEFAULT};
-        let component = |to, count| DefaultComponent {
-            to: FileOffset(to),
-            unit: STRIPE_UNIT_DEFAULT,
-            count,
-            first: None,
-        };
-        DefaultLayout {
-            components: vec![
-                component(FIRST_COMPONENT_SIZE.0, 1),
-                component(u64::MAX, STRIPE_COUNT_DEFAULT),
-            ],
-        }
-    }
-}
-
-impl DefaultLayout {
-    /// # Errors
-    /// `Invalid` when no layout can have these ranges, units or counts.
-    pub fn check(&self) -> Result<(), FsError> {
-        let mut from = 0;
-        for component in &self.components {
-            let unit_fits = (STRIPE_UNIT_MIN..=STRIPE_UNIT_MAX).contains(&component.unit)
-                && component.unit.0.is_multiple_of(STRIPE_UNIT_MIN.0);
-            if component.to.0 <= from || !unit_fits || component.count > STRIPE_COUNT_MAX {
-                return Err(FsError::Invalid);
-            }
-            from = component.to.0;
-        }
-        if from == u64::MAX && self.components.len() <= COMPONENTS_MAX {
-            Ok(())
-        } else {
-            Err(FsError::Invalid)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::ByteCount;
+    use crate::{Generation, OstId};
     use expect_test::{Expect, expect};
     use proptest::prelude::*;
 
-    fn component(from: u64, to: u64, unit: u64, count: u16, generation: u32) -> Component {
+    pub(super) fn component(
+        from: u64,
+        to: u64,
+        unit: u64,
+        count: u16,
+        generation: u32,
+    ) -> Component {
         Component {
             from: FileOffset(from),
             to: FileOffset(to),

@@ -1,22 +1,25 @@
 //! The choice of OSTs for a new file's objects: a pure function of the default layout, the OSTs' last reported state and the
 //! inode number.
 
-use gupfs_proto::layout::{
-    Component, ComponentKind, ComponentState, DefaultComponent, DefaultLayout,
-};
+mod mirrors;
+
+pub(crate) use mirrors::domain_count;
+
+use gupfs_proto::layout::{Component, ComponentState, DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::STRIPE_COUNT_MAX;
 use gupfs_proto::meta::PlacementTarget;
-use gupfs_proto::{FileOffset, FsError, Generation, InodeId, Layout, OstId, PresenceMap};
+use gupfs_proto::{FileOffset, FsError, Generation, InodeId, Layout, PresenceMap};
 
 /// A layout for file `ino` whose components get generations from `generation` on.
 ///
 /// The OST of the first object is chosen with a probability proportional to free space, and spread over inode numbers so that
 /// neighbouring files are on different OSTs and every regular selection of files (each, each second, each tenth) covers all OSTs.
 /// The other objects follow in OST order, and the next component continues where the last one ended, so that one file uses as
-/// many OSTs as its layout allows.
+/// many OSTs as its layout allows. The members of a mirrored stripe are in different failure domains; a domain without a usable target gets
+/// a member that is stale from the beginning.
 ///
 /// # Errors
-/// `NoSpace` without a usable target.
+/// `NoSpace` without a usable target, or with fewer domains than copies.
 pub(crate) fn choose_layout(
     default_layout: &DefaultLayout,
     targets: &[PlacementTarget],
@@ -39,19 +42,19 @@ pub(crate) fn choose_layout(
             .and_then(|first| usable.iter().position(|target| target.ost == first))
             .unwrap_or(next);
         let count = stripe_count(template, usable.len());
-        let targets: Vec<OstId> = (0..count)
-            .map(|i| usable[(first + i) % usable.len()].ost)
-            .collect();
-        components.push(Component {
+        let first_copies = (0..count).map(|i| usable[(first + i) % usable.len()].ost);
+        let mut component = Component {
             from,
             to: template.to,
-            kind: ComponentKind::Plain,
+            kind: template.redundancy.kind(),
             unit: template.unit,
-            presence: PresenceMap::new(targets.len()),
-            targets,
+            targets: first_copies.collect(),
+            presence: PresenceMap::new(count * template.redundancy.copies()),
             generation: Generation(generation),
             state: ComponentState::Live,
-        });
+        };
+        mirrors::add_copies(&mut component, targets, ino)?;
+        components.push(component);
         from = template.to;
         next = (first + count) % usable.len();
     }
@@ -60,10 +63,12 @@ pub(crate) fn choose_layout(
 
 fn stripe_count(template: &DefaultComponent, usable: usize) -> usize {
     let most = usable.min(STRIPE_COUNT_MAX as usize);
-    match template.count {
+    let count = match template.count {
         0 => most,
         count => most.min(count as usize),
-    }
+    };
+    // All objects of the component have room in its record.
+    count.min(STRIPE_COUNT_MAX as usize / template.redundancy.copies())
 }
 
 /// The fractional parts of n·φ for n = 0, 1, 2, … are distributed evenly over 0..1, those of every k-th n too, because φ is the
@@ -91,10 +96,13 @@ fn pick_by_free_space(usable: &[&PlacementTarget], ino: InodeId) -> usize {
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
+    use gupfs_proto::OstId;
 
     fn targets(free: &[u64]) -> Vec<PlacementTarget> {
         let target = |(i, free): (usize, &u64)| PlacementTarget {
             ost: OstId(i as u16),
+            domain: i as u32,
+            is_up: true,
             usable: true,
             why_not: None,
             total: 1000,

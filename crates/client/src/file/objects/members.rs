@@ -1,0 +1,218 @@
+//! The members of mirrored stripes: a change goes to all full ones, and those that it does not reach are stale from then on.
+
+use super::ChangedObject;
+use super::ObjectIo;
+use crate::inodes::{ActiveInode, MemberObject, ObjectSpan};
+use crate::join;
+use crate::limits::{MEMBER_PATIENCE, READ_PATIENCE};
+use crate::metrics::Counters;
+use crate::reply;
+use gupfs_proto::data::DataOp;
+use gupfs_proto::meta::MetaOp;
+use gupfs_proto::{Caller, FsError, ObjectId, OstId};
+use std::pin::{Pin, pin};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use tokio::sync::Notify;
+
+/// Whether one of several calls has succeeded: then the others need not wait for silent targets.
+#[derive(Default)]
+pub(super) struct AnySuccess {
+    is_reached: AtomicBool,
+    reached: Notify,
+}
+
+impl AnySuccess {
+    fn note(&self) {
+        self.is_reached.store(true, SeqCst);
+        self.reached.notify_waiters();
+    }
+
+    async fn wait(&self) {
+        let mut reached = pin!(self.reached.notified());
+        reached.as_mut().enable();
+        if !self.is_reached.load(SeqCst) {
+            reached.await;
+        }
+    }
+}
+
+impl ObjectIo {
+    /// Executes a change of one stripe at all its full members; returns the replies. Members that it did not reach are stale when this
+    /// returns.
+    ///
+    /// # Errors
+    /// The first member's error if the change reached no member; the metadata server's if it does not let a member be stale.
+    pub(super) async fn change_members<T, F>(
+        &self,
+        inode: &ActiveInode,
+        members: &[MemberObject],
+        change: impl Fn(MemberObject) -> F,
+    ) -> Result<Vec<(MemberObject, T)>, FsError>
+    where
+        T: Unpin,
+        F: Future<Output = Result<T, FsError>>,
+    {
+        if let [only] = members {
+            return Ok(vec![(*only, change(*only).await?)]);
+        }
+        let success = AnySuccess::default();
+        let running = members.iter().map(|member| {
+            let call = change(*member);
+            self.call_until_silent(member.ost, &success, call)
+        });
+        let results = join::all(running.collect()).await;
+        let (mut done, mut missed, mut first_error) = (Vec::new(), Vec::new(), None);
+        for (member, result) in members.iter().zip(results) {
+            match result {
+                Ok(reply) => done.push((*member, reply)),
+                Err(error) => {
+                    tracing::warn!(ino = %inode.ino, ost = %member.ost, object = %member.object, %error, "a change does not reach a member of a mirrored stripe");
+                    missed.push(*member);
+                    first_error = first_error.or(Some(error));
+                }
+            }
+        }
+        match first_error {
+            None => Ok(done),
+            Some(_) if !done.is_empty() => {
+                self.mark_stale(inode, &missed).await?;
+                Ok(done)
+            }
+            Some(error) => {
+                // Any of them may have executed it: one counts from now on.
+                let _ = self.mark_stale(inode, &missed[1..]).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Changes a span of the object, and of the other full members of its stripe; returns the object indices and their new states.
+    pub(super) async fn change_span(
+        &self,
+        inode: &ActiveInode,
+        span: &ObjectSpan,
+        name: &'static str,
+        op: impl Fn(ObjectId) -> DataOp,
+    ) -> Result<Vec<(usize, ChangedObject)>, FsError> {
+        let members = {
+            let state = inode.state();
+            (state.objects).members(inode.ino, span.component, span.index)
+        };
+        let change = |member: MemberObject| {
+            let op = op(member.object);
+            async move { reply::written(name, self.osts.call(member.ost, op).await?) }
+        };
+        let changed = self.change_members(inode, &members, change).await?;
+        let changed = (changed.into_iter()).map(|(member, object)| (member.index, object));
+        Ok(changed.collect())
+    }
+
+    /// Waits for the reply of a target while the target is alive, or while no other member has replied.
+    pub(super) async fn call_until_silent<T>(
+        &self,
+        ost: OstId,
+        success: &AnySuccess,
+        call: impl Future<Output = Result<T, FsError>>,
+    ) -> Result<T, FsError> {
+        let mut call = pin!(call);
+        let result = tokio::select! {
+            biased;
+            result = call.as_mut() => result,
+            () = self.wait_until_silent(ost) => tokio::select! {
+                biased;
+                result = call.as_mut() => result,
+                () = success.wait() => {
+                    Err(FsError::TimedOut(format!("ost{ost}, which does not answer")))
+                }
+            },
+        };
+        if result.is_ok() {
+            success.note();
+        }
+        result
+    }
+
+    /// Returns when a target does not answer a question about its space either, a while after this is called.
+    async fn wait_until_silent(&self, ost: OstId) {
+        loop {
+            self.clock.sleep(MEMBER_PATIENCE).await;
+            if self.osts.space(ost).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Has the metadata server record that members are stale; when this returns, this client uses them no more.
+    pub(super) async fn mark_stale(
+        &self,
+        inode: &ActiveInode,
+        missed: &[MemberObject],
+    ) -> Result<(), FsError> {
+        if missed.is_empty() {
+            return Ok(());
+        }
+        let position = |member: &MemberObject| (member.component as u32, member.index as u32);
+        let op = MetaOp::MarkStale {
+            ino: inode.ino,
+            objects: missed.iter().map(position).collect(),
+        };
+        let reply = self.mds.call(&Caller::root(), op).await?;
+        let opened = reply::opened("mark_stale", reply)?;
+        inode.state().objects.note_stale_members(&opened.layout);
+        Counters::add(&self.counters.members_left_out, missed.len() as u64);
+        Ok(())
+    }
+
+    /// Asks the members of a stripe for its bytes, the next one when the former ones have failed or are slow. All have every answered write.
+    ///
+    /// # Errors
+    /// The first member's.
+    pub(super) async fn read_members<T, F>(
+        &self,
+        members: &[MemberObject],
+        read: impl Fn(MemberObject) -> F,
+    ) -> Result<T, FsError>
+    where
+        F: Future<Output = Result<T, FsError>>,
+    {
+        let mut running: Vec<Pin<Box<F>>> = Vec::new();
+        let mut first_error = None;
+        let mut others = members.iter();
+        loop {
+            let next = others.next();
+            running.extend(next.map(|member| Box::pin(read(*member))));
+            if running.is_empty() {
+                let nothing = || FsError::Malformed("a stripe without members".into());
+                return Err(first_error.unwrap_or_else(nothing));
+            }
+            let is_last = next.is_none();
+            let first = first_of(&mut running);
+            let result = tokio::select! {
+                biased;
+                result = first => result,
+                () = self.clock.sleep(READ_PATIENCE), if !is_last => continue,
+            };
+            match result {
+                (_, Ok(bytes)) => return Ok(bytes),
+                (at, Err(error)) => {
+                    drop(running.swap_remove(at));
+                    first_error = first_error.or(Some(error));
+                }
+            }
+        }
+    }
+}
+
+/// The first future that is ready, with its position.
+async fn first_of<F: Future>(running: &mut [Pin<Box<F>>]) -> (usize, F::Output) {
+    std::future::poll_fn(|cx| {
+        for (at, future) in running.iter_mut().enumerate() {
+            if let std::task::Poll::Ready(output) = future.as_mut().poll(cx) {
+                return std::task::Poll::Ready((at, output));
+            }
+        }
+        std::task::Poll::Pending
+    })
+    .await
+}

@@ -1,0 +1,130 @@
+//! Files with two copies of each byte: one object server may be lost while programs work.
+
+use crate::running::{can_mount, command};
+use crate::test_cluster::TestCluster;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Longer than what stays in the inode, and than what waits in a mount's memory.
+const RECORD: usize = 100_000;
+
+fn content(number: u64) -> Vec<u8> {
+    (0..RECORD)
+        .map(|at| (1 + (number as usize * 31 + at / 977) % 255) as u8)
+        .collect()
+}
+
+/// Writes records, and returns the longest time that one took.
+fn write(file: &File, numbers: std::ops::Range<u64>) -> Duration {
+    let mut longest = Duration::ZERO;
+    for number in numbers {
+        let begun = Instant::now();
+        file.write_all_at(&content(number), number * RECORD as u64)
+            .unwrap();
+        longest = longest.max(begun.elapsed());
+    }
+    longest
+}
+
+fn check(path: &Path, count: u64) {
+    let found = fs::read(path).unwrap();
+    assert_eq!(found.len(), count as usize * RECORD);
+    for number in 0..count {
+        let at = number as usize * RECORD;
+        assert!(
+            found[at..at + RECORD] == content(number)[..],
+            "record {number}"
+        );
+    }
+}
+
+fn set_mirrored(dir: &Path) {
+    let set = command()
+        .args(["layout", "set", "--redundancy", "mirror:2"])
+        .arg(dir)
+        .output()
+        .unwrap();
+    assert!(set.status.success(), "{set:?}");
+}
+
+/// How many objects of the file are stale.
+fn stale_objects(path: &Path) -> usize {
+    let shown = command().args(["layout", "get"]).arg(path).output().unwrap();
+    assert!(shown.status.success(), "{shown:?}");
+    let text = String::from_utf8(shown.stdout).unwrap();
+    text.lines().filter(|line| line.contains(" stale")).count()
+}
+
+fn wait_until_full(path: &Path) {
+    let begun = Instant::now();
+    while stale_objects(path) > 0 {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "the members stay stale"
+        );
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+#[test]
+fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
+    if !can_mount() {
+        return;
+    }
+    let mut cluster = TestCluster::new(2, 2);
+    let (a, b) = (
+        cluster.mounts[0].at.clone(),
+        cluster.mounts[1].at.clone(),
+    );
+    fs::create_dir(a.join("kept")).unwrap();
+    set_mirrored(&a.join("kept"));
+    let (path, seen) = (a.join("kept/f"), b.join("kept/f"));
+    let file = File::create_new(&path).unwrap();
+    write(&file, 0..50);
+    check(&seen, 50);
+    assert_eq!(stale_objects(&path), 0);
+
+    // A program writes, syncs and reads on while a server is away; so does another mount.
+    cluster.osses[0].kill();
+    let longest = write(&file, 50..100);
+    assert!(longest < Duration::from_secs(10), "{longest:?}");
+    file.sync_all().unwrap();
+    check(&path, 100);
+    check(&seen, 100);
+    assert!(stale_objects(&path) > 0);
+    fs::write(b.join("kept/made meanwhile"), content(7)).unwrap();
+    file.set_len(90 * RECORD as u64).unwrap();
+    write(&file, 90..100);
+    drop(file);
+
+    // The server comes back, gets what it has missed, and alone has everything.
+    cluster.osses[0].start_again();
+    wait_until_full(&path);
+    wait_until_full(&a.join("kept/made meanwhile"));
+    cluster.osses[1].kill();
+    check(&seen, 100);
+    check(&path, 100);
+    assert!(fs::read(a.join("kept/made meanwhile")).unwrap() == content(7));
+    let file = OpenOptions::new().write(true).open(&seen).unwrap();
+    write(&file, 20..30);
+    file.sync_all().unwrap();
+    check(&path, 100);
+}
+
+#[test]
+fn a_redundancy_that_the_servers_cannot_give_is_refused() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(2, 1);
+    let set = command()
+        .args(["layout", "set", "--redundancy", "mirror:3"])
+        .arg(&cluster.mounts[0].at)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&set.stderr);
+    assert_eq!(set.status.code(), Some(1), "{said}");
+    assert!(said.contains("3 failure domains"), "{said}");
+}

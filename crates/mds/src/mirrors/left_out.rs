@@ -1,0 +1,98 @@
+//! Members that become stale by a decision of the server.
+
+use crate::origin::RequestOrigin;
+use crate::osts::Targets;
+use crate::shard_driver::ShardDriver;
+use crate::store::{MetadataStore, damaged_record};
+use gupfs_namespace::{BackgroundOp, Inode, InodeBody, Record, RecordKey};
+use gupfs_proto::{FsError, InodeId, Layout, ObjectId, Presence};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Decides that members are stale.
+pub struct MirrorKeeper {
+    store: Arc<MetadataStore>,
+    driver: Arc<ShardDriver>,
+    targets: Arc<Targets>,
+}
+
+impl MirrorKeeper {
+    pub fn new(
+        store: Arc<MetadataStore>,
+        driver: Arc<ShardDriver>,
+        targets: Arc<Targets>,
+    ) -> MirrorKeeper {
+        MirrorKeeper {
+            store,
+            driver,
+            targets,
+        }
+    }
+
+    /// Of these objects of a file the ones that an operation of the server need not reach: their targets are down, another member's is not,
+    /// and they are stale when this returns.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub async fn leave_out_unreachable(
+        &self,
+        ino: InodeId,
+        objects: impl Iterator<Item = ObjectId>,
+    ) -> Result<BTreeSet<ObjectId>, FsError> {
+        let mut left_out = BTreeSet::new();
+        let Some(layout) = self.layout(ino).await? else {
+            return Ok(left_out);
+        };
+        if !layout.is_mirrored() {
+            return Ok(left_out);
+        }
+        let mut stale = Vec::new();
+        for object in objects {
+            let mut components = layout.components.iter().enumerate();
+            let found = components.find_map(|(number, component)| {
+                Some((number, component, component.index_of(&object)?))
+            });
+            let Some((number, component, index)) = found else {
+                continue;
+            };
+            let is_up = |index: usize| self.targets.is_up(component.targets[index]);
+            let mut others = component.full_members(component.stripe_of(index));
+            if component.presence.get(index) == Presence::Stale {
+                left_out.insert(object);
+            } else if !is_up(index) && others.any(|other| other != index && is_up(other)) {
+                left_out.insert(object);
+                stale.push((number as u32, index as u32));
+            }
+        }
+        self.mark_stale(ino, stale).await?;
+        Ok(left_out)
+    }
+
+    /// When this returns, the members are stale, durably.
+    pub async fn mark_stale(
+        &self,
+        ino: InodeId,
+        objects: Vec<(u32, u32)>,
+    ) -> Result<(), FsError> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let op = BackgroundOp::MarkStale { ino, objects };
+        let seq = self.driver.background_op(&op).await?;
+        let origin = RequestOrigin::server("leave out a member");
+        self.store.durable(origin, seq).await
+    }
+
+    /// The layout of a file; None for what is no file, or is gone.
+    pub async fn layout(&self, ino: InodeId) -> Result<Option<Layout>, FsError> {
+        let key = RecordKey::inode(ino);
+        let Some(value) = self.store.get_now(&key).await? else {
+            return Ok(None);
+        };
+        let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+        Ok(match inode.body {
+            InodeBody::File(file) => Some(file.layout),
+            _ => None,
+        })
+    }
+}

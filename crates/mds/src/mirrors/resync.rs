@@ -1,0 +1,164 @@
+//! The resync task: copies the bytes of mirrored stripes to their stale members.
+//!
+//! It copies while no session has the file's write lease, and records the members as full only if the file's record is still as it was: a
+//! session that has got the lease meanwhile makes it begin again.
+
+use super::copy::{CopiedBytes, ObjectCopy};
+use crate::limits::{RESYNC_EVERY, SCAN_STEP};
+use crate::origin::RequestOrigin;
+use crate::osts::Targets;
+use crate::pending_work::{ResyncProgress, ResyncRound};
+use crate::shard_driver::ShardDriver;
+use crate::store::{MetadataStore, damaged_record};
+use bytes::Bytes;
+use gupfs_namespace::{BackgroundOp, Inode, KeyRange, ParsedKey, Record, RecordKey, RecordKind};
+use gupfs_platform::Clock;
+use gupfs_proto::data::ObjectOwner;
+use gupfs_proto::{FsError, InodeId, Presence};
+use std::sync::Arc;
+
+pub struct ResyncTask {
+    pub store: Arc<MetadataStore>,
+    pub driver: Arc<ShardDriver>,
+    pub targets: Arc<Targets>,
+    pub progress: Arc<ResyncProgress>,
+    pub clock: Clock,
+}
+
+/// The result for one file.
+enum FileResync {
+    Done(CopiedBytes),
+    /// It has stale members that cannot be brought up to date now, for this reason.
+    Left(String),
+}
+
+impl ResyncTask {
+    pub async fn run(self) {
+        while self.store.failure().is_none() {
+            self.clock.sleep(RESYNC_EVERY).await;
+            self.resync_all().await;
+        }
+    }
+
+    /// One round over all files with stale members, if there may be any.
+    pub async fn resync_all(&self) {
+        if self.progress.take() {
+            let round = self.resync_round().await;
+            self.progress.ended(round);
+        }
+    }
+
+    async fn resync_round(&self) -> Result<ResyncRound, FsError> {
+        let mut round = ResyncRound::default();
+        for shard in self.store.all_shards() {
+            let mut range = KeyRange::of_kind(shard, RecordKind::StaleMembers);
+            loop {
+                let records = self.store.scan_now(&range, SCAN_STEP).await?;
+                for (key, _) in &records {
+                    let Some(ParsedKey::StaleMembers(ino)) = key.parse() else {
+                        continue;
+                    };
+                    match self.resync_file(ino).await {
+                        Ok(FileResync::Done(bytes)) => {
+                            round.done += 1;
+                            round.compared += bytes.compared;
+                            round.copied += bytes.copied;
+                        }
+                        Ok(FileResync::Left(why)) => {
+                            round.left += 1;
+                            round.why.get_or_insert(why);
+                        }
+                        Err(error @ FsError::StoreFailed(_)) => return Err(error),
+                        Err(error) => {
+                            round.left += 1;
+                            round.why.get_or_insert(error.to_string());
+                        }
+                    }
+                }
+                match records.last() {
+                    Some((last, _)) if records.len() == SCAN_STEP => range.from = last.successor(),
+                    _ => break,
+                }
+            }
+        }
+        Ok(round)
+    }
+
+    async fn resync_file(&self, ino: InodeId) -> Result<FileResync, FsError> {
+        let key = RecordKey::inode(ino);
+        let Some(value) = self.store.get_now(&key).await? else {
+            return self.record_synced(ino, Vec::new(), None).await;
+        };
+        let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+        let file = inode.file()?;
+        if file.write_leases > 0 {
+            return Ok(FileResync::Left(format!("inode {ino} is being written")));
+        }
+        if file.truncating.is_some() {
+            return Ok(FileResync::Left(format!("inode {ino} is being truncated")));
+        }
+        let owner = ObjectOwner {
+            uid: inode.uid,
+            gid: inode.gid,
+            project: inode.project.0,
+            volume: inode.volume.0,
+        };
+        let (mut synced, mut bytes) = (Vec::new(), CopiedBytes::default());
+        let mut left = None;
+        for (component, index, ost, object, presence) in file.layout.objects(ino) {
+            if presence != Presence::Stale {
+                continue;
+            }
+            let part = &file.layout.components[component];
+            let source = part.first_full_member(part.stripe_of(index));
+            let source = (part.targets[source], part.object(ino, source));
+            if let Some(down) = [ost, source.0]
+                .iter()
+                .find(|ost| !self.targets.is_up(**ost))
+            {
+                left = Some(format!("ost{down} is not up"));
+                continue;
+            }
+            let copy = ObjectCopy {
+                targets: &self.targets,
+                source,
+                to: (ost, object),
+                owner,
+            };
+            let copied = copy.run().await?;
+            bytes.compared += copied.compared;
+            bytes.copied += copied.copied;
+            synced.push((component as u32, index as u32));
+        }
+        if let (true, Some(why)) = (synced.is_empty(), &left) {
+            return Ok(FileResync::Left(why.clone()));
+        }
+        let result = self.record_synced(ino, synced, Some((key, value))).await?;
+        Ok(match (result, left) {
+            (FileResync::Done(_), None) => FileResync::Done(bytes),
+            (FileResync::Done(_), Some(why)) | (FileResync::Left(why), _) => FileResync::Left(why),
+        })
+    }
+
+    async fn record_synced(
+        &self,
+        ino: InodeId,
+        objects: Vec<(u32, u32)>,
+        expected: Option<(RecordKey, Bytes)>,
+    ) -> Result<FileResync, FsError> {
+        let op = BackgroundOp::MembersSynced { ino, objects };
+        let applied = self
+            .driver
+            .apply_if_unchanged(&op, expected.as_ref())
+            .await?;
+        let Some(applied) = applied else {
+            return Ok(FileResync::Left(format!(
+                "inode {ino} has changed meanwhile"
+            )));
+        };
+        applied.result?;
+        let origin = RequestOrigin::server("resync");
+        self.store.durable(origin, applied.seq).await?;
+        Ok(FileResync::Done(CopiedBytes::default()))
+    }
+}
