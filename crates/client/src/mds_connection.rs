@@ -36,6 +36,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for ClientCallb
                 callback::CallbackRequest::Glimpse { .. }
                 | callback::CallbackRequest::Revoke { .. }
                 | callback::CallbackRequest::Downgrade { .. }
+                | callback::CallbackRequest::LeaveOut { .. }
                 | callback::CallbackRequest::LockGranted { .. } => {
                     Ok(callback::CallbackReplyBody::Done)
                 }

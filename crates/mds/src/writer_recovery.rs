@@ -172,11 +172,11 @@ impl WriterRecovery {
                 .map(|(component, stripe, ost, object, presence)| async move {
                     let at = (component as u32, stripe as u32);
                     // Without its answer it is stale, if another member's target answers.
-                    let has_partner = {
-                        let component = &layout.components[component];
-                        let members = component.full_members(component.stripe_of(stripe));
-                        members.count() > 1
-                    };
+                    let component = &layout.components[component];
+                    let mut members = component.full_members(component.stripe_of(stripe));
+                    let is_up = |index: usize| self.targets.is_up(component.targets[index]);
+                    let has_partner = members.any(|index| index != stripe && is_up(index));
+                    drop(members);
                     if presence == Presence::Stale || has_partner && !self.targets.is_up(ost) {
                         return Ok(None);
                     }

@@ -5,7 +5,7 @@
 //! lease. Several sessions may have concurrent write leases of a file; then each knows the size and times of its own writes.
 
 use crate::error::FsError;
-use crate::ids::{InodeId, OwnerEpoch, SessionId};
+use crate::ids::{InodeId, OstId, OwnerEpoch, SessionId};
 use crate::lease::LeaseRevocation;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,10 @@ pub enum CallbackRequest {
     /// forgets what it knows by the lease, and makes it a concurrent one (`DowngradeWrite`). It replies when the server has
     /// acknowledged that; a client without the lease, or with a concurrent one, replies at once.
     Downgrade { ino: InodeId },
+    // Since version 5.
+    /// Members of this file's mirrored stripes on this OST are stale, and may be older than what the holder of the write lease has read or
+    /// written. It uses them no more, and discards what it has read from them and not returned yet; it replies at once.
+    LeaveOut { ino: InodeId, ost: OstId },
 }
 
 impl CallbackRequest {
@@ -49,6 +53,9 @@ impl CallbackRequest {
 
     /// The version of the CALLBACK protocol that added `Downgrade`.
     pub const DOWNGRADE_SINCE: u8 = 4;
+
+    /// The version of the CALLBACK protocol that added `LeaveOut`.
+    pub const LEAVE_OUT_SINCE: u8 = 5;
 
     /// The callback's name in trace spans and metrics.
     pub fn name(&self) -> &'static str {
@@ -59,6 +66,7 @@ impl CallbackRequest {
             CallbackRequest::LockGranted { .. } => "granted",
             CallbackRequest::RevokeLeases { .. } => "revoke_leases",
             CallbackRequest::Downgrade { .. } => "downgrade",
+            CallbackRequest::LeaveOut { .. } => "leave_out",
         }
     }
 }

@@ -72,7 +72,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 2: capabilities. 3: write verifiers. 4: numbered writes (an operation).
     (MessageKind::DATA, 3, 4),
     // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them. 4: downgrade of a write lease.
-    (MessageKind::CALLBACK, 2, 4),
+    // 5: stale members (a request).
+    (MessageKind::CALLBACK, 2, 5),
     // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply).
     (MessageKind::CLUSTER, 2, 3),
 ];
@@ -243,6 +244,7 @@ fn min_version_of_callback(request: &callback::CallbackRequest) -> u8 {
             callback::CallbackRequest::REVOKE_LEASES_SINCE
         }
         callback::CallbackRequest::Downgrade { .. } => callback::CallbackRequest::DOWNGRADE_SINCE,
+        callback::CallbackRequest::LeaveOut { .. } => callback::CallbackRequest::LEAVE_OUT_SINCE,
         _ => 2,
     }
 }
@@ -566,6 +568,9 @@ mod tests {
         assert_eq!(revoke.encode().min_version, 3);
         let downgrade = callback::CallbackRequest::Downgrade { ino };
         assert_eq!(downgrade.encode().min_version, 4);
+        let ost = crate::OstId(3);
+        let leave_out = callback::CallbackRequest::LeaveOut { ino, ost };
+        assert_eq!(leave_out.encode().min_version, 5);
     }
 
     proptest! {

@@ -1,9 +1,10 @@
 //! Callbacks from the metadata server: a glimpse (report a leased file's attributes), a revoke (release the lease), a
-//! downgrade (let others write beside this client), which removed files are open here, the grant of a lock that this client waits for, and the revocation of leases on metadata.
+//! downgrade (let others write beside this client), stale members of a mirrored file, which removed files are open here, the grant of a lock that this client waits for, and the revocation of leases on metadata.
 
 use super::Client;
 use gupfs_proto::FsError;
 use gupfs_proto::callback::{CallbackReply, CallbackReplyBody, CallbackRequest};
+use gupfs_proto::lease::LeaseKey;
 use gupfs_rpc::Service;
 use std::sync::Arc;
 
@@ -29,6 +30,9 @@ impl Client {
             CallbackRequest::Glimpse { ino } => self.files.leases.answer_glimpse(ino).await?,
             CallbackRequest::Revoke { ino } => self.files.leases.answer_revoke(ino).await?,
             CallbackRequest::Downgrade { ino } => self.files.leases.answer_downgrade(ino).await?,
+            CallbackRequest::LeaveOut { ino, ost } => {
+                self.files.leases.leave_out_members(ino, ost);
+            }
             CallbackRequest::LockGranted {
                 session,
                 instance,
@@ -38,6 +42,11 @@ impl Client {
                 .lock_table
                 .apply_grant(session, instance, acquire, grant_seq),
             CallbackRequest::RevokeLeases { revocation, .. } => {
+                for key in &revocation.keys {
+                    if let LeaseKey::Data(ino) = key {
+                        self.files.leases.note_members_changed(*ino);
+                    }
+                }
                 // Of whichever session: what is dropped needlessly is read again.
                 self.mds.revoke_leases(&revocation).await;
             }

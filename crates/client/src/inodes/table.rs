@@ -11,6 +11,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
@@ -27,6 +28,8 @@ pub struct ActiveInode {
     pub flushing: tokio::sync::Mutex<()>,
     /// Notified when there are many unsent bytes.
     pub unsent_grown: Notify,
+    /// How often the members of mirrored stripes that this client may read have changed.
+    member_changes: AtomicU64,
     state: Mutex<InodeState>,
     /// Notified when a request that ends the write lease was answered.
     lease_ended: Notify,
@@ -52,6 +55,15 @@ impl ActiveInode {
             }
             ended.await;
         }
+    }
+
+    /// Members that this client may have read are stale now, or may be.
+    pub fn members_changed(&self) {
+        self.member_changes.fetch_add(1, SeqCst);
+    }
+
+    pub fn member_changes(&self) -> u64 {
+        self.member_changes.load(SeqCst)
     }
 
     pub fn state(&self) -> MutexGuard<'_, InodeState> {
@@ -121,6 +133,7 @@ impl InodeTable {
                 syncing: tokio::sync::Mutex::default(),
                 flushing: tokio::sync::Mutex::default(),
                 unsent_grown: Notify::new(),
+                member_changes: AtomicU64::new(0),
                 state: Mutex::new(InodeState::new(self.shared)),
                 lease_ended: Notify::new(),
                 pins: AtomicU32::new(0),

@@ -51,7 +51,11 @@ fn set_mirrored(dir: &Path) {
 
 /// How many objects of the file are stale.
 fn stale_objects(path: &Path) -> usize {
-    let shown = command().args(["layout", "get"]).arg(path).output().unwrap();
+    let shown = command()
+        .args(["layout", "get"])
+        .arg(path)
+        .output()
+        .unwrap();
     assert!(shown.status.success(), "{shown:?}");
     let text = String::from_utf8(shown.stdout).unwrap();
     text.lines().filter(|line| line.contains(" stale")).count()
@@ -74,10 +78,7 @@ fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
         return;
     }
     let mut cluster = TestCluster::new(2, 2);
-    let (a, b) = (
-        cluster.mounts[0].at.clone(),
-        cluster.mounts[1].at.clone(),
-    );
+    let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::create_dir(a.join("kept")).unwrap();
     set_mirrored(&a.join("kept"));
     let (path, seen) = (a.join("kept/f"), b.join("kept/f"));

@@ -69,11 +69,7 @@ impl MirrorKeeper {
     }
 
     /// When this returns, the members are stale, durably.
-    pub async fn mark_stale(
-        &self,
-        ino: InodeId,
-        objects: Vec<(u32, u32)>,
-    ) -> Result<(), FsError> {
+    pub async fn mark_stale(&self, ino: InodeId, objects: Vec<(u32, u32)>) -> Result<(), FsError> {
         if objects.is_empty() {
             return Ok(());
         }

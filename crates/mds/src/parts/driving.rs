@@ -6,10 +6,10 @@ use crate::drive::OperationDriver;
 use crate::glimpse::LeaseCallbacks;
 use crate::inode_numbers::InodeNumbers;
 use crate::mirrors::MirrorKeeper;
-use crate::restarted_targets::RestartedTargets;
 use crate::pending_work::{
     ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ResyncProgress, UnfinishedWork,
 };
+use crate::restarted_targets::RestartedTargets;
 use crate::shard_driver::{ShardDriver, ShardDriverParts};
 use crate::truncates::TruncateRunner;
 use crate::write_leases::WriteLeases;
@@ -67,18 +67,18 @@ impl DriverParts {
             input.targets.clone(),
             truncates.clone(),
         ));
-        let lease_callbacks = Arc::new(LeaseCallbacks::new(
+        let lease_callbacks = LeaseCallbacks::new(
             lower.store.clone(),
             leases,
             lower.callbacks.clone(),
             writer_recovery.clone(),
             lower.waits.clone(),
             input.platform.clock.clone(),
-        ));
+        );
         let restarted_targets = Arc::new(RestartedTargets::new(
             lower.store.clone(),
             mirrors.clone(),
-            lease_callbacks.clone(),
+            lower.callbacks.clone(),
         ));
         let operations = Arc::new(OperationDriver::new(
             lower.store.clone(),

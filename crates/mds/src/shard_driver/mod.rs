@@ -25,7 +25,9 @@ pub use scans::ScanCache;
 use crate::limits::ROUNDS_MAX;
 use crate::metadata_leases::LeaseService;
 use crate::origin::RequestOrigin;
-use crate::pending_work::{ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ResyncProgress};
+use crate::pending_work::{
+    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ResyncProgress,
+};
 use crate::reserve::MetadataReserve;
 use crate::session_registry::SessionRegistry;
 use crate::shard::Shard;

@@ -35,7 +35,9 @@ impl Service<CallbackRequest, CallbackReply> for CallbackClient {
     async fn handle(self: Arc<Self>, request: CallbackRequest) -> CallbackReply {
         self.note(format!("{} is asked to {}", self.name, request.name()));
         match request {
-            CallbackRequest::LockGranted { .. } | CallbackRequest::RevokeLeases { .. } => {}
+            CallbackRequest::LockGranted { .. }
+            | CallbackRequest::RevokeLeases { .. }
+            | CallbackRequest::LeaveOut { .. } => {}
             CallbackRequest::Glimpse { .. }
             | CallbackRequest::Revoke { .. }
             | CallbackRequest::Downgrade { .. }

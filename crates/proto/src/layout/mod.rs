@@ -41,6 +41,8 @@ pub struct StripeChunk {
     /// Offset of the chunk in the request's buffer.
     pub buffer_offset: u64,
     pub presence: Presence,
+    /// The object has other members of its stripe.
+    pub is_mirrored: bool,
 }
 
 impl Layout {
@@ -78,6 +80,7 @@ impl Layout {
                         len: take,
                         buffer_offset: cursor - offset.0,
                         presence: component.presence.get(index),
+                        is_mirrored: component.is_mirrored(),
                     }),
                 }
                 cursor += take;

@@ -346,6 +346,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for MonitoredCa
         self.monitor.count(match request {
             callback::CallbackRequest::Glimpse { .. } => "glimpse callback",
             callback::CallbackRequest::Downgrade { .. } => "downgrade callback",
+            callback::CallbackRequest::LeaveOut { .. } => "leave out callback",
             callback::CallbackRequest::Revoke { .. } => "revoke callback",
             callback::CallbackRequest::CheckOpen { .. } => "open check callback",
             callback::CallbackRequest::LockGranted { .. } => "lock callback",

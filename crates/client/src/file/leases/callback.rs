@@ -4,7 +4,7 @@
 use super::FileLeases;
 use crate::inodes::ActiveInode;
 use crate::limits::{PAGES_KEPT_MIN, WRITE_PAUSE_MAX, WRITE_TURN, WRITE_TURN_CHECK};
-use gupfs_proto::{FsError, InodeId};
+use gupfs_proto::{FsError, InodeId, OstId};
 
 impl FileLeases {
     /// Glimpse: when this returns, the server knows this client's writes so far.
@@ -59,6 +59,22 @@ impl FileLeases {
                 Some((same, now)) if same == since && now != before => before = now,
                 _ => return,
             }
+        }
+    }
+
+    /// Members on this OST are stale: this client neither reads nor writes them from now on.
+    pub fn leave_out_members(&self, ino: InodeId, ost: OstId) {
+        let Some(inode) = self.inodes.find(ino) else {
+            return;
+        };
+        inode.state().objects.leave_out_members(ost);
+        inode.members_changed();
+    }
+
+    /// Which members are stale may have changed: a reply of one that was asked before counts for nothing.
+    pub fn note_members_changed(&self, ino: InodeId) {
+        if let Some(inode) = self.inodes.find(ino) {
+            inode.members_changed();
         }
     }
 

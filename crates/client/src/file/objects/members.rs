@@ -170,8 +170,31 @@ impl ObjectIo {
     /// The first member's.
     pub(super) async fn read_members<T, F>(
         &self,
-        members: &[MemberObject],
+        inode: &ActiveInode,
+        (component, index): (usize, usize),
         read: impl Fn(MemberObject) -> F,
+    ) -> Result<T, FsError>
+    where
+        F: Future<Output = Result<T, FsError>>,
+    {
+        loop {
+            let changes = inode.member_changes();
+            let members = {
+                let state = inode.state();
+                state.objects.members(inode.ino, component, index)
+            };
+            let bytes = self.read_one_of(&members, &read).await?;
+            // A member that has become stale meanwhile may have returned older bytes than were answered before.
+            if inode.member_changes() == changes {
+                return Ok(bytes);
+            }
+        }
+    }
+
+    async fn read_one_of<T, F>(
+        &self,
+        members: &[MemberObject],
+        read: &impl Fn(MemberObject) -> F,
     ) -> Result<T, FsError>
     where
         F: Future<Output = Result<T, FsError>>,

@@ -142,14 +142,7 @@ impl ObjectIo {
         if chunk.presence == Presence::Never {
             return Ok(Bytes::new());
         }
-        let members = {
-            let state = inode.state();
-            match state.objects.is_mirrored(chunk.component) {
-                true => (state.objects).members(inode.ino, chunk.component, chunk.index),
-                false => Vec::new(),
-            }
-        };
-        if members.len() < 2 {
+        if !chunk.is_mirrored {
             return self.read_object(inode, chunk).await;
         }
         let read = |member: MemberObject| async move {
@@ -163,7 +156,8 @@ impl ObjectIo {
             };
             self.read_object(inode, &chunk).await
         };
-        self.read_members(&members, read).await
+        self.read_members(inode, (chunk.component, chunk.index), read)
+            .await
     }
 
     async fn read_object(

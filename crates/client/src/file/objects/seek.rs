@@ -63,10 +63,6 @@ impl ObjectIo {
                     SeekTo::Data => data::SeekWhence::Data,
                     SeekTo::Hole => data::SeekWhence::Hole,
                 };
-                let members = {
-                    let state = inode.state();
-                    (state.objects).members(inode.ino, span.component, span.index)
-                };
                 let seek = |member: MemberObject| {
                     let op = data::DataOp::Seek {
                         object: member.object,
@@ -75,7 +71,10 @@ impl ObjectIo {
                     };
                     self.osts.call(member.ost, op)
                 };
-                match self.read_members(&members, seek).await? {
+                match self
+                    .read_members(inode, (span.component, span.index), seek)
+                    .await?
+                {
                     // The end of the object is a hole, whether the target reports it or finds nothing.
                     data::DataReplyBody::Position(None) if to == SeekTo::Hole => Some(span.at),
                     data::DataReplyBody::Position(found) => found,

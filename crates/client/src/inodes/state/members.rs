@@ -78,6 +78,20 @@ impl FileObjects {
         }
     }
 
+    /// The server has recorded that all members on this OST are stale which have another full member.
+    pub fn leave_out_members(&mut self, ost: OstId) {
+        let mut recorded = self.layout.clone();
+        for component in &mut recorded.components {
+            for index in 0..component.targets.len() {
+                if component.is_mirrored() && component.targets[index] == ost {
+                    // The last full member stays: its bytes are all that there is.
+                    let _ = component.mark_stale(index);
+                }
+            }
+        }
+        self.note_stale_members(&recorded);
+    }
+
     /// The states of the objects that count: of each stripe the first full member.
     pub(super) fn counted_states(&self) -> impl Iterator<Item = &ObjectState> {
         let components = self.layout.components.iter();
