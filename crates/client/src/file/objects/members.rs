@@ -42,20 +42,52 @@ impl ObjectIo {
     /// returns.
     ///
     /// # Errors
-    /// The first member's error if the change reached no member; the metadata server's if it does not let a member be stale.
+    /// The first member's error if the change reached no full member; the metadata server's.
     pub(super) async fn change_members<T, F>(
         &self,
         inode: &ActiveInode,
-        members: &[MemberObject],
+        (component, index): (usize, usize),
         change: impl Fn(MemberObject) -> F,
     ) -> Result<Vec<(MemberObject, T)>, FsError>
     where
         T: Unpin,
         F: Future<Output = Result<T, FsError>>,
     {
-        if let [only] = members {
-            return Ok(vec![(*only, change(*only).await?)]);
+        loop {
+            let members = {
+                let state = inode.state();
+                state.objects.members(inode.ino, component, index)
+            };
+            if let [only] = members[..] {
+                return Ok(vec![(only, change(only).await?)]);
+            }
+            let (done, missed) = self.change_all(inode, &members, &change).await?;
+            if missed.is_empty() {
+                return Ok(done);
+            }
+            match self.mark_stale(inode, &missed).await {
+                Ok(()) => return Ok(done),
+                // Those that it reached are stale by now, which this client did not know.
+                Err(FsError::Invalid) => self.mark_stale(inode, &[]).await?,
+                Err(error) => return Err(error),
+            }
         }
+    }
+
+    /// Executes a change at these members; returns the replies, and the members that it did not reach.
+    ///
+    /// # Errors
+    /// The first member's if it reached none.
+    async fn change_all<T, F>(
+        &self,
+        inode: &ActiveInode,
+        members: &[MemberObject],
+        change: &impl Fn(MemberObject) -> F,
+    ) -> Result<(Vec<(MemberObject, T)>, Vec<MemberObject>), FsError>
+    where
+        T: Unpin,
+        F: Future<Output = Result<T, FsError>>,
+    {
         let success = AnySuccess::default();
         let running = members.iter().map(|member| {
             let call = change(*member);
@@ -74,16 +106,12 @@ impl ObjectIo {
             }
         }
         match first_error {
-            None => Ok(done),
-            Some(_) if !done.is_empty() => {
-                self.mark_stale(inode, &missed).await?;
-                Ok(done)
-            }
-            Some(error) => {
+            Some(error) if done.is_empty() => {
                 // Any of them may have executed it: one counts from now on.
                 let _ = self.mark_stale(inode, &missed[1..]).await;
                 Err(error)
             }
+            _ => Ok((done, missed)),
         }
     }
 
@@ -95,15 +123,12 @@ impl ObjectIo {
         name: &'static str,
         op: impl Fn(ObjectId) -> DataOp,
     ) -> Result<Vec<(usize, ChangedObject)>, FsError> {
-        let members = {
-            let state = inode.state();
-            (state.objects).members(inode.ino, span.component, span.index)
-        };
         let change = |member: MemberObject| {
             let op = op(member.object);
             async move { reply::written(name, self.osts.call(member.ost, op).await?) }
         };
-        let changed = self.change_members(inode, &members, change).await?;
+        let stripe = (span.component, span.index);
+        let changed = self.change_members(inode, stripe, change).await?;
         let changed = (changed.into_iter()).map(|(member, object)| (member.index, object));
         Ok(changed.collect())
     }
@@ -143,15 +168,13 @@ impl ObjectIo {
         }
     }
 
-    /// Has the metadata server record that members are stale; when this returns, this client uses them no more.
+    /// Has the metadata server record that members are stale. When this returns, this client uses neither them nor others that are
+    /// recorded as stale.
     pub(super) async fn mark_stale(
         &self,
         inode: &ActiveInode,
         missed: &[MemberObject],
     ) -> Result<(), FsError> {
-        if missed.is_empty() {
-            return Ok(());
-        }
         let position = |member: &MemberObject| (member.component as u32, member.index as u32);
         let op = MetaOp::MarkStale {
             ino: inode.ino,

@@ -43,9 +43,8 @@ impl ObjectIo {
                 .collect()
         };
         for (component, stripe) in stripes {
-            let members = inode.state().objects.members(inode.ino, component, stripe);
             let ask = |member: MemberObject| self.osts.stat(member.ost, member.object);
-            let found = self.change_members(inode, &members, ask).await?;
+            let found = (self.change_members(inode, (component, stripe), ask)).await?;
             for (member, stat) in found {
                 inode.state().learned(lease, member.object, stat);
             }

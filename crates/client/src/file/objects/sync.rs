@@ -110,6 +110,9 @@ impl ObjectIo {
             });
             with_partner.collect()
         };
+        if missed.is_empty() {
+            return;
+        }
         match self.mark_stale(inode, &missed).await {
             Ok(()) => outcome.forgive(&missed),
             Err(error) => {

@@ -71,10 +71,6 @@ impl ObjectIo {
         file: WrittenFile,
     ) -> Result<ChangedObject, FsError> {
         tracing::trace!(target: "walk", file = file!(), "write_members");
-        let members = {
-            let state = inode.state();
-            (state.objects).members(inode.ino, chunk.component, chunk.index)
-        };
         let write = |member: MemberObject| async move {
             let chunk = StripeChunk {
                 ost: member.ost,
@@ -85,7 +81,8 @@ impl ObjectIo {
             };
             self.write_chunk(&chunk, last, data, file).await
         };
-        let written = self.change_members(inode, &members, write).await?;
+        let stripe = (chunk.component, chunk.index);
+        let written = self.change_members(inode, stripe, write).await?;
         let mut state = inode.state();
         for (member, stat) in &written {
             state.objects.written(member.component, member.index, *stat);
