@@ -26,7 +26,7 @@ impl ObjectIo {
                 len: span.len.0,
                 punch,
             };
-            let stat = reply::written("zero", self.osts.call(span.ost, op).await?)?;
+            let stat = reply::written("zero", self.call_for_space(span.ost, op).await?)?;
             has_touched |= span.at.0 < stat.0.size;
             inode
                 .state()
@@ -65,7 +65,7 @@ impl ObjectIo {
                 existence: required_existence(span.presence),
                 owner,
             };
-            let stat = reply::written("allocate", self.osts.call(span.ost, op).await?)?;
+            let stat = reply::written("allocate", self.call_for_space(span.ost, op).await?)?;
             inode
                 .state()
                 .objects

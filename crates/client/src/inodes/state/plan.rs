@@ -1,9 +1,10 @@
 //! Plans of reads and writes: the range to lock, and the chunks.
 
 use super::{DataLocation, InodeState};
+use crate::reserved_space::NeededSpace;
 use bytes::Bytes;
 use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{ByteCount, FileOffset, FsError, InodeId, OstId, StripeChunk};
+use gupfs_proto::{ByteCount, FileOffset, FsError, InodeId, StripeChunk};
 
 /// The range that a write must lock exclusively.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,15 +105,25 @@ impl InodeState {
         planned
     }
 
-    /// The targets of a range, of a file whose data is in objects.
-    pub fn targets_of(
+    /// The space that a range takes at its targets in addition to the unsent bytes, of a file whose data is in objects. One entry for each
+    /// target.
+    pub fn space_to_write(
         &self,
         ino: InodeId,
         offset: FileOffset,
         len: ByteCount,
-    ) -> impl Iterator<Item = OstId> {
+    ) -> Vec<NeededSpace> {
         let chunks = self.layout().stripe_chunks(ino, offset, len.0);
-        chunks.into_iter().map(|chunk| chunk.ost)
+        let mut needed: Vec<NeededSpace> = Vec::new();
+        for chunk in chunks {
+            let at = offset.0 + chunk.buffer_offset;
+            let (ost, bytes) = (chunk.ost, self.unsent.added_space(at..at + chunk.len));
+            match needed.iter_mut().find(|target| target.ost == ost) {
+                Some(target) => target.bytes += bytes,
+                None => needed.push(NeededSpace { ost, bytes }),
+            }
+        }
+        needed
     }
 
     /// `offset .. end` lies within the file.
