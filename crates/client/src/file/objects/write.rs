@@ -51,6 +51,7 @@ impl ObjectIo {
         offset: FileOffset,
         data: &Bytes,
     ) -> WriteProgress {
+        tracing::trace!(target: "walk", file = file!(), "write_reserved");
         let space = WriteSpace::Reserved;
         self.write_into(space, inode, offset, data).await
     }
