@@ -1,7 +1,9 @@
 //! Every bound of this crate with its reason.
 
 use gupfs_proto::ByteCount;
-use gupfs_proto::limits::{BACKGROUND_BATCH, CHECKSUM_BLOCK, PAYLOAD_MAX, SLOTS};
+use gupfs_proto::limits::{
+    BACKGROUND_BATCH, CHECKSUM_BLOCK, PAYLOAD_MAX, RESERVATION_CLIENT_TERM, SLOTS,
+};
 use std::time::Duration;
 
 /// Inodes in one `Forgotten`: the server removes them in one batch, which is no longer than a background task's batch.
@@ -108,14 +110,18 @@ pub const UNSENT_TOTAL_MAX: usize = 128 << 20;
 pub const FLUSH_BYTES: usize = 1 << 20;
 pub const FLUSH_DELAY: Duration = Duration::from_millis(20);
 
-/// The least space of a target to which bytes are sent later: by far more than all clients of a busy target write until the next look at its
-/// space, so that a full disk refuses a write(2) and no flush.
-pub const HEADROOM_MIN: ByteCount = ByteCount::gib(2);
-const _: () = assert!(HEADROOM_MIN.get() >= 16 * UNSENT_TOTAL_MAX as u64);
+/// The space that a client asks a target for at first: enough for the records of some programs in 20 ms. It asks for twice as much when half of
+/// it is charged; and at most for all bytes that it keeps.
+pub const RESERVATION_FIRST: u64 = 8 << 20;
+pub const RESERVATION_WANTED_MAX: u64 = UNSENT_TOTAL_MAX as u64;
 
-/// When a client that keeps bytes looks at a target's space again, and how long it relies on what it has seen.
-pub const HEADROOM_REFRESHED_AFTER: Duration = Duration::from_millis(500);
-pub const HEADROOM_AGE_MAX: Duration = Duration::from_secs(1);
+/// Pause after a request for space until a target is asked again that did not give all.
+pub const RESERVE_PAUSE: Duration = Duration::from_millis(500);
+
+/// A client that goes on to write asks again for the same space when its last answered request is so old.
+pub const RESERVE_AGAIN_AFTER: Duration = Duration::from_secs(2);
+const _: () = assert!(2 * RESERVE_AGAIN_AFTER.as_millis() < RESERVATION_CLIENT_TERM.as_millis());
+const _: () = assert!(FLUSH_DELAY.as_millis() < RESERVE_PAUSE.as_millis());
 
 /// How long a change of a mirrored stripe waits for a member before it asks whether the member's target is alive, and a read before it asks
 /// another member, too.

@@ -7,6 +7,7 @@
 use crate::limits::{CAPABILITY_RETRY_PAUSE, DEADLINE, REMOTE_MESSAGE_MAX, SPACE_WAIT};
 use crate::pending_calls::PendingCalls;
 use crate::reply;
+use crate::reserved_space::{ReservedSpace, SentRequest};
 use crate::route::Route;
 use crate::server_call::CalledServer;
 use crate::session::MdsSession;
@@ -23,6 +24,7 @@ pub struct OstCalls {
     mds: Arc<MdsSession>,
     pending_calls: Arc<PendingCalls>,
     write_numbers: WriteNumbers,
+    reserved_space: Arc<ReservedSpace>,
     clock: Clock,
     /// The site's number of the job, for the OSTs' accounting.
     job: u64,
@@ -41,6 +43,7 @@ impl OstCalls {
             mds,
             pending_calls,
             write_numbers: WriteNumbers::default(),
+            reserved_space: Arc::default(),
             clock,
             job,
         })
@@ -68,6 +71,61 @@ impl OstCalls {
         let op = write.clone().with_number(numbered.number);
         match self.call(ost, op).await {
             // The OST has a former version, which does not know numbers.
+            Err(FsError::NotSupported) => self.call(ost, write).await,
+            reply => reply,
+        }
+    }
+
+    /// What the targets keep for the unsent bytes of this client.
+    pub fn reserved_space(&self) -> &Arc<ReservedSpace> {
+        &self.reserved_space
+    }
+
+    /// Asks a target to keep `bytes` in all for this client; `reserved_space` has the answer.
+    pub async fn reserve(&self, ost: OstId, bytes: u64) {
+        let pending = self.reserved_space.begin_reserve(ost);
+        let sent = self.sent_now();
+        let reply = self.call(ost, DataOp::Reserve { bytes }).await;
+        match reply {
+            Ok(DataReplyBody::Reserved(reservation)) => pending.answered(sent, reservation),
+            // A target of a former version does not know reservations.
+            reply => tracing::debug!(%ost, ?reply, "the target reserves no space"),
+        }
+    }
+
+    /// Gives back the space at a target that no unsent byte needs: another write has found no other. Returns whether there was some.
+    pub async fn return_spare_space(&self, ost: OstId) -> bool {
+        let Some((bytes, pending)) = self.reserved_space.begin_return(ost).await else {
+            return false;
+        };
+        let sent = self.sent_now();
+        match self.call(ost, DataOp::Reserve { bytes }).await {
+            Ok(DataReplyBody::Reserved(reservation)) => {
+                pending.answered(sent, reservation);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn sent_now(&self) -> SentRequest {
+        SentRequest {
+            session: self.mds.id(),
+            at: self.clock.boot(),
+        }
+    }
+
+    /// Calls an OST for a write into the space that it keeps for this client.
+    pub async fn call_reserved(&self, ost: OstId, write: DataOp) -> DataReply {
+        tracing::trace!(target: "walk", file = file!(), "call_reserved");
+        let pending = self.reserved_space.begin_write(ost);
+        let sent = self.sent_now();
+        match self.call(ost, write.clone().into_reserved()).await {
+            Ok(DataReplyBody::WrittenReserved(stat, verifier, left)) => {
+                pending.answered(sent, left);
+                Ok(DataReplyBody::Written(stat, verifier))
+            }
+            // The target has moved to an OST of a former version.
             Err(FsError::NotSupported) => self.call(ost, write).await,
             reply => reply,
         }

@@ -36,6 +36,8 @@ pub struct ClientStatus {
     pub cached_bytes: usize,
     /// Bytes that programs have written and object servers do not have yet.
     pub unsent_bytes: usize,
+    /// The space that targets keep for bytes which this client sends later.
+    pub reservations: Vec<TargetReservationStatus>,
     #[serde(rename = "lanes_in_use")]
     pub slots_in_use: usize,
     /// Objects of closed files that were written and are not synced.
@@ -48,6 +50,15 @@ pub struct ClientStatus {
     pub pending_calls: Vec<PendingCallStatus>,
     #[serde(rename = "counted")]
     pub counts: ClientCounts,
+}
+
+/// What a target keeps for this client, and how much of it the unsent bytes will take.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct TargetReservationStatus {
+    pub ost: u16,
+    pub reserved_bytes: u64,
+    /// In whole blocks of 4 KiB.
+    pub charged_bytes: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -13,7 +13,7 @@ impl Service<DataRequest, DataReply> for Oss {
         // A fence concerns all targets of this server, whether they have a verdict or not.
         if let DataOp::Fence { session } = request.op {
             self.authorizer().fence(session).await;
-            self.free_write_slots(session);
+            self.free_session(session);
             return Ok(DataReplyBody::Done);
         }
         let target = &self.objects_after_verdict(request.ost).await?;
@@ -60,6 +60,30 @@ impl Service<DataRequest, DataReply> for Oss {
                 };
                 let write = target.write_numbered(write, request.session, number);
                 write.await.map(written)
+            }
+            DataOp::Reserve { bytes } => {
+                let reserved = target.reserve(request.session, bytes).await;
+                reserved.map(DataReplyBody::Reserved)
+            }
+            DataOp::ReservedWrite {
+                object,
+                at,
+                data,
+                checksums: sums,
+                existence: existing,
+                owner,
+            } => {
+                let write = WriteRequest {
+                    object,
+                    at,
+                    data: &data,
+                    sums: &sums,
+                    existing,
+                    owner,
+                };
+                let (stat, left) = target.write_reserved(write, request.session).await?;
+                let verifier = target.write_verifier();
+                Ok(DataReplyBody::WrittenReserved(stat, verifier, left))
             }
             // The reader verifies the bytes with the checksums.
             DataOp::Read {

@@ -175,11 +175,12 @@ impl Oss {
         all.collect()
     }
 
-    /// Frees what the targets remember of the writes of a session that has ended.
-    pub(crate) fn free_write_slots(&self, session: SessionId) {
+    /// Frees what the targets remember of the writes of a session that has ended, and the space that it has reserved.
+    pub(crate) fn free_session(&self, session: SessionId) {
         for (_, target) in self.all() {
             if let Ok(objects) = target {
                 objects.free_write_slots(session);
+                objects.free_reservation(session);
             }
         }
     }

@@ -110,6 +110,21 @@ pub enum DataOp {
         existence: ObjectExistence,
         owner: ObjectOwner,
     },
+    /// Asks the target to keep so many bytes of its free space for this session: the whole reservation, not what is added to it. The
+    /// reply is `Reserved`. Since version 5.
+    Reserve {
+        bytes: u64,
+    },
+    /// As `Write`, into the space that the session has reserved, as far as that is enough. The reply is `WrittenReserved`. Since
+    /// version 5.
+    ReservedWrite {
+        object: ObjectId,
+        at: ObjectOffset,
+        data: Bytes,
+        checksums: BlockChecksums,
+        existence: ObjectExistence,
+        owner: ObjectOwner,
+    },
 }
 
 /// The number of a write, the same in each repetition. A session has at most one write under way in a slot of a target. A higher
@@ -145,6 +160,32 @@ pub enum NamedObjects<'a> {
 impl DataOp {
     /// The version of DATA that added numbered writes.
     pub const NUMBERED_WRITE_SINCE: u8 = 4;
+
+    /// The version of DATA that added space reservations.
+    pub const RESERVE_SINCE: u8 = 5;
+
+    /// A write into reserved space; any other operation as it is.
+    #[must_use]
+    pub fn into_reserved(self) -> DataOp {
+        match self {
+            DataOp::Write {
+                object,
+                at,
+                data,
+                checksums,
+                existence,
+                owner,
+            } => DataOp::ReservedWrite {
+                object,
+                at,
+                data,
+                checksums,
+                existence,
+                owner,
+            },
+            other => other,
+        }
+    }
 
     /// A write with a number; any other operation as it is.
     #[must_use]
@@ -197,6 +238,8 @@ impl DataOp {
             Fence { .. } => row("fence", NamedObjects::None, false),
             Quarantine { object } => row("set_aside", One(object), true),
             NumberedWrite { object, .. } => row("numbered_write", One(object), true),
+            Reserve { .. } => row("reserve", NamedObjects::None, false),
+            ReservedWrite { object, .. } => row("reserved_write", One(object), true),
         }
     }
 
@@ -290,6 +333,21 @@ pub enum DataReplyBody {
     Stat(Option<ObjectStat>),
     Objects(Vec<(ObjectId, ObjectStat)>),
     Space(TargetCapacity),
+    Reserved(SpaceReservation),
+    /// As `Written`, and what is left of the reservation.
+    WrittenReserved(ObjectStat, WriteVerifier, SpaceReservation),
+}
+
+/// The space that a target keeps for a session: for `limits::RESERVATION_TERM` after it has received the session's last `Reserve` or
+/// `ReservedWrite`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SpaceReservation {
+    /// One start of the target: the next one has forgotten all reservations.
+    pub instance: u64,
+    /// Of two replies of an instance, the one with the higher number is newer.
+    pub number: u64,
+    /// A write takes those of all blocks of 4 KiB in which it has a byte, unless they are allocated.
+    pub bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -105,6 +105,16 @@ const _: () = assert!(SLOTS as usize <= BACKGROUND_BATCH);
 /// PAYLOAD_MAX is 16 messages of 256 KiB, so that many writes are under way before one waits for a slot.
 pub const WRITE_SLOTS: u16 = 256;
 
+/// How long a target keeps space for a session after it has received its last request about reserved space: a client writes behind
+/// while programs write, and sends the bytes within a second.
+pub const RESERVATION_TERM: Duration = Duration::from_secs(10);
+/// How long a client takes bytes for it, after it *sent* the last such request that was answered: the rest of the term is for sending
+/// them.
+pub const RESERVATION_CLIENT_TERM: Duration = Duration::from_secs(5);
+const _: () = assert!(
+    RESERVATION_CLIENT_TERM.as_millis() * 101 / 100 + 4_000 <= RESERVATION_TERM.as_millis()
+);
+
 /// Most leases that one reply grants: a page of a listing with attributes has one for each name and each inode.
 pub const GRANTS_MAX: usize = 2 * READDIR_ENTRIES_MAX + 8;
 

@@ -38,7 +38,7 @@ impl MessageKind {
     /// connection fails it, and the requester has another way.
     pub fn oldest_offered(self) -> u8 {
         match self {
-            // A client sends plain writes instead of numbered ones.
+            // A client sends plain writes instead of numbered ones, and keeps no bytes for which it has no space reserved.
             MessageKind::DATA => 3,
             other => other.newest(),
         }
@@ -69,8 +69,9 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 11: concurrent write leases (three operations). 12: mirrored files (an operation; a kind of component in layouts, which no session
     // of a former version gets).
     (MessageKind::META, 6, 12),
-    // 2: capabilities. 3: write verifiers. 4: numbered writes (an operation).
-    (MessageKind::DATA, 3, 4),
+    // 2: capabilities. 3: write verifiers. 4: numbered writes (an operation). 5: space reservations (two operations and their
+    // replies).
+    (MessageKind::DATA, 3, 5),
     // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them. 4: downgrade of a write lease.
     // 5: stale members (a request).
     (MessageKind::CALLBACK, 2, 5),
@@ -261,12 +262,16 @@ impl Message for data::DataRequest {
     const KIND: MessageKind = MessageKind::DATA;
 
     fn must_be_fenced(&self) -> bool {
-        self.op.changes()
+        // A former `Reserve` that takes effect after a later one would take space away that the client relies on.
+        self.op.changes() || matches!(self.op, data::DataOp::Reserve { .. })
     }
 
     fn min_version(&self) -> u8 {
         match self.op {
             data::DataOp::NumberedWrite { .. } => data::DataOp::NUMBERED_WRITE_SINCE,
+            data::DataOp::Reserve { .. } | data::DataOp::ReservedWrite { .. } => {
+                data::DataOp::RESERVE_SINCE
+            }
             _ => 3,
         }
     }
@@ -277,6 +282,9 @@ impl Message for data::DataRequest {
                 data, checksums, ..
             }
             | data::DataOp::NumberedWrite {
+                data, checksums, ..
+            }
+            | data::DataOp::ReservedWrite {
                 data, checksums, ..
             } => take_payload(data, checksums),
             _ => (Bytes::new(), false),
@@ -291,7 +299,9 @@ impl Message for data::DataRequest {
         const NAME: &str = "a data request";
         let mut request: data::DataRequest = decode_body(NAME, body)?;
         match &mut request.op {
-            data::DataOp::Write { data, .. } | data::DataOp::NumberedWrite { data, .. } => {
+            data::DataOp::Write { data, .. }
+            | data::DataOp::NumberedWrite { data, .. }
+            | data::DataOp::ReservedWrite { data, .. } => {
                 attach_payload(NAME, data, payload)?;
             }
             _ => check_no_payload(NAME, &payload)?,
@@ -518,6 +528,31 @@ mod tests {
         );
         let space = DataOp::Space;
         assert_eq!(space.clone().with_number(number), space);
+    }
+
+    #[test]
+    fn a_write_into_reserved_space_is_a_new_variant_with_the_same_fields() {
+        let plain = write_request(b"some bytes");
+        let reserved = data::DataRequest {
+            op: plain.op.clone().into_reserved(),
+            ..plain.clone()
+        };
+        let reserve = data::DataRequest {
+            op: DataOp::Reserve { bytes: 300 },
+            ..plain.clone()
+        };
+        let [plain, sent, asked] = [plain, reserved.clone(), reserve].map(Message::encode);
+        assert_eq!((sent.min_version, asked.min_version), (5, 5));
+        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let (head, tail) = ("0701000300", "09010080200000000000000000");
+        assert_eq!(hex(&plain.body), head.to_owned() + "00" + tail);
+        assert_eq!(hex(&sent.body), head.to_owned() + "10" + tail);
+        assert_eq!(hex(&asked.body), head.to_owned() + "0fac02");
+        assert_eq!(&sent.payload[..], b"some bytes");
+        let decoded = data::DataRequest::decode(&sent.body, sent.payload);
+        assert_eq!(decoded, Ok(reserved));
+        let space = DataOp::Space;
+        assert_eq!(space.clone().into_reserved(), space);
     }
 
     #[test]

@@ -53,6 +53,7 @@ impl Client {
             kernel_pages: self.mds.kernel_pages().files(),
             cached_bytes: self.mds.data_cache().bytes(),
             unsent_bytes: self.files.write_behind.unsent_bytes(),
+            reservations: self.osts.reserved_space().status(),
             slots_in_use: self.mds.slots_in_use(),
             closed_unsynced: self.closed_unsynced.lock().len(),
             files: described.collect(),

@@ -8,7 +8,6 @@
 mod allocate;
 mod cached_read;
 mod copy;
-mod headroom;
 mod leases;
 mod objects;
 mod opens;
@@ -37,7 +36,6 @@ use crate::options::{AtimeMode, SessionOptions};
 use crate::osts::OstCalls;
 use crate::session::MdsSession;
 use gupfs_platform::{Clock, Platform, Tasks};
-use headroom::TargetHeadroom;
 use objects::ObjectIo;
 use parking_lot::Mutex;
 use read_ahead::ReadAheadTasks;
@@ -101,7 +99,7 @@ impl Files {
             objects: objects.clone(),
             clock: clock.clone(),
             tasks: platform.tasks.clone(),
-            headroom: TargetHeadroom::new(osts.clone(), clock.clone(), platform.tasks.clone()),
+            osts: osts.clone(),
             total: Arc::default(),
         });
         let io = FileIo {

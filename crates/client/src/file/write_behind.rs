@@ -2,13 +2,14 @@
 //!
 //! Other clients never see that: before this client tells the metadata server anything about the file, or gives up its lease, it flushes.
 
-use super::headroom::TargetHeadroom;
 use super::objects::ObjectIo;
 use crate::inodes::{ActiveInode, InodePin, InodeState, InodeTable, UnsentTotal};
 use crate::join;
 use crate::limits::{
     FLUSH_BYTES, FLUSH_DELAY, UNSENT_FILE_MAX, UNSENT_TOTAL_MAX, WRITE_BEHIND_MAX,
 };
+use crate::osts::OstCalls;
+use crate::reserved_space::{NeededSpace, SpaceCharges};
 use crate::session::MdsSession;
 use gupfs_platform::{Clock, Tasks};
 use gupfs_proto::meta::WritePosition;
@@ -22,7 +23,7 @@ pub struct WriteBehind {
     pub(super) objects: Arc<ObjectIo>,
     pub(super) clock: Clock,
     pub(super) tasks: Tasks,
-    pub(super) headroom: Arc<TargetHeadroom>,
+    pub(super) osts: Arc<OstCalls>,
     pub(super) total: Arc<UnsentTotal>,
 }
 
@@ -43,13 +44,13 @@ impl WriteBehind {
             let mut state = inode.state();
             let has_room = state.unsent.bytes() + data.len() <= UNSENT_FILE_MAX
                 && self.total.get() + data.len() <= UNSENT_TOTAL_MAX;
-            let can_wait = has_room && state.may_write_behind(at, kill_privileges);
-            if !can_wait || !self.targets_have_room(&state, inode.ino, at, data.len()) {
+            if !has_room || !state.may_write_behind(at, kill_privileges) {
                 return None;
             }
+            let charges = self.charge_targets(&state, inode.ino, at, data.len())?;
             let before = state.unsent.bytes() / FLUSH_BYTES;
             let now = self.clock.now();
-            let offset = state.write_behind(at, data, now, &self.total)?;
+            let offset = state.write_behind(at, data, now, &self.total, charges)?;
             state.unsent.set_added_at(self.clock.boot());
             let is_grown = state.unsent.bytes() / FLUSH_BYTES > before;
             (offset, state.unsent.needs_task(), is_grown)
@@ -63,18 +64,26 @@ impl WriteBehind {
         Some(offset)
     }
 
-    /// Whether all targets of the write have room.
-    fn targets_have_room(
+    /// Charges the write to the space that its targets keep for this client. None if one keeps too little.
+    fn charge_targets(
         &self,
         state: &InodeState,
         ino: InodeId,
         at: WritePosition,
         len: usize,
-    ) -> bool {
-        let targets = state.targets_of(ino, state.offset_of(at), ByteCount(len as u64));
-        // Each is asked.
-        let without = targets.filter(|ost| !self.headroom.is_enough(*ost));
-        without.count() == 0
+    ) -> Option<SpaceCharges> {
+        let needed = state.space_to_write(ino, state.offset_of(at), ByteCount(len as u64));
+        let reserved_space = self.osts.reserved_space();
+        let charged = reserved_space.charge(self.mds.id(), needed, self.clock.boot());
+        charged.asks.into_iter().for_each(|ask| self.ask(ask));
+        charged.charges
+    }
+
+    /// Asks a target for space; the writes of the meantime do not wait for the answer.
+    fn ask(&self, ask: NeededSpace) {
+        let osts = self.osts.clone();
+        let asking = async move { osts.reserve(ask.ost, ask.bytes).await };
+        self.tasks.spawn("ask a target for space", asking);
     }
 
     /// Starts the task that flushes the inode until nothing is unsent.

@@ -200,7 +200,7 @@ async fn a_flush_that_fails_is_an_error_of_each_open_file_once_and_later_writes_
     let (cluster, file) = with_fake_targets(8).await;
     let other = cluster.open(file.ino()).await;
     let fail = |ost| {
-        let error = ("write", OstId(ost), FsError::NoSpace);
+        let error = ("reserved_write", OstId(ost), FsError::NoSpace);
         cluster.ost.state.lock().errors.push(error);
     };
     (0..4).for_each(fail);
@@ -220,7 +220,10 @@ async fn a_flush_that_fails_is_an_error_of_each_open_file_once_and_later_writes_
     );
     assert_eq!(cluster.client.fsync(&other, false).await, Ok(()));
     assert_eq!(cluster.read(&file, 0, 4_000).await, [3; 4_000]);
-    // After an fsync the client relies on memory again.
+    // After an fsync the client relies on memory again, as soon as the targets have told what they still keep for it.
+    cluster.platform.clock.advance(Duration::from_secs(1));
+    cluster.write(&file, 0, &[4; 4_000]).await;
+    tokio::time::sleep(Duration::from_millis(5)).await;
     cluster.write(&file, 0, &[4; 4_000]).await;
     assert_eq!(unsent(&cluster), 4_000);
 }
@@ -235,7 +238,7 @@ async fn a_target_that_is_down_for_a_while_loses_nothing() {
                 ost: OstId(ost),
                 reason,
             };
-            let error = ("write", OstId(ost), down);
+            let error = ("reserved_write", OstId(ost), down);
             cluster.ost.state.lock().errors.push(error);
         }
     }
@@ -245,14 +248,101 @@ async fn a_target_that_is_down_for_a_while_loses_nothing() {
     assert_eq!(cluster.read(&file, 0, 4_000).await, [2; 4_000]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn where_a_target_has_little_room_writes_go_through() {
-    let (cluster, file) = with_fake_targets(10).await;
-    cluster.ost.state.lock().free_blocks = Some(100);
-    cluster.platform.clock.advance(Duration::from_secs(2));
-    for _ in 0..3 {
-        cluster.write(&file, 0, &[2; 4_000]).await;
-        assert_eq!(unsent(&cluster), 0);
-        tokio::time::sleep(Duration::from_millis(5)).await;
+/// Small writes of 4,000 bytes each, without a pause; returns how many of them the client has kept.
+async fn write_small(user: &User, file: &OpenFile, writes: u64) -> u64 {
+    let kept = || user.client.status().counts.writes_behind;
+    let before = kept();
+    for write in 0..writes {
+        user.write(file, write * 4_000, &[2; 4_000]).await;
     }
+    kept() - before
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_byte_is_kept_beyond_what_its_target_reserves() {
+    let (cluster, file) = with_fake_targets(10).await;
+    cluster.ost.state.lock().reservations.most = Some(10 * 4_096);
+    // The client learns what is left by the reply to its next flush.
+    for _ in 0..20 {
+        write_small(&cluster, &file, 5).await;
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    for round in 0..50_u64 {
+        cluster.write(&file, 0, &[3; 4_000]).await;
+        for write in 1..30 {
+            cluster.write(&file, write * 5_000, &[3; 4_000]).await;
+            let reservations = cluster.client.status().reservations;
+            for target in &reservations {
+                assert!(target.charged_bytes <= 10 * 4_096, "{reservations:?}");
+            }
+        }
+        assert!(unsent(&cluster) <= 4 * 10 * 4_096);
+        tokio::time::sleep(Duration::from_millis(round)).await;
+    }
+    assert!(write_small(&cluster, &file, 5).await > 0);
+    tokio::time::sleep(Duration::from_millis(25)).await;
+    assert_eq!(cluster.ost.state.lock().reservations.overdrawn, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_target_reserves_nothing_writes_go_through() {
+    for are_unknown in [false, true] {
+        let (cluster, file) = with_fake_targets(11).await;
+        {
+            let reservations = &mut cluster.ost.state.lock().reservations;
+            reservations.most = Some(0);
+            reservations.are_unknown = are_unknown;
+        }
+        cluster.platform.clock.advance(Duration::from_secs(6));
+        for _ in 0..3 {
+            assert_eq!(write_small(&cluster, &file, 10).await, 0);
+            assert_eq!(unsent(&cluster), 0);
+            tokio::time::sleep(Duration::from_millis(600)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_pause_the_first_write_goes_through_and_the_next_ones_wait() {
+    let (cluster, file) = with_fake_targets(12).await;
+    assert_eq!(write_small(&cluster, &file, 1).await, 1);
+    tokio::time::sleep(Duration::from_millis(25)).await;
+    cluster.platform.clock.advance(Duration::from_secs(6));
+    assert_eq!(write_small(&cluster, &file, 1).await, 0);
+    tokio::time::sleep(Duration::from_millis(25)).await;
+    assert_eq!(write_small(&cluster, &file, 10).await, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_has_started_again_is_asked_again() {
+    let (cluster, file) = with_fake_targets(13).await;
+    assert_eq!(write_small(&cluster, &file, 1).await, 1);
+    cluster.ost.state.lock().reservations.restart();
+    tokio::time::sleep(Duration::from_millis(25)).await;
+    // The reply to the flush said that it has started again.
+    assert_eq!(write_small(&cluster, &file, 1).await, 0);
+    cluster.platform.clock.advance(Duration::from_secs(1));
+    write_small(&cluster, &file, 1).await;
+    tokio::time::sleep(Duration::from_millis(25)).await;
+    assert_eq!(write_small(&cluster, &file, 10).await, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_gives_space_back_before_a_write_fails_for_lack_of_it() {
+    let (cluster, file) = with_fake_targets(14).await;
+    assert_eq!(write_small(&cluster, &file, 1).await, 1);
+    cluster.client.fsync(&file, false).await.unwrap();
+    let kept: u64 = (cluster.client.status().reservations.iter())
+        .map(|target| target.reserved_bytes)
+        .sum();
+    assert!(kept > 4 << 20, "{kept}");
+    // All that is free is reserved.
+    cluster.ost.state.lock().free_blocks = Some(kept / 4_096);
+    let long = vec![5; 1 << 20];
+    cluster.write(&file, 8 << 20, &long).await;
+    assert!(cluster.read(&file, 8 << 20, 1 << 20).await == long);
+    // Now it is full.
+    cluster.ost.state.lock().free_blocks = Some(0);
+    let refused = cluster.try_write(&file, 16 << 20, 1 << 20).await;
+    assert_eq!(refused, Err(FsError::NoSpace));
 }

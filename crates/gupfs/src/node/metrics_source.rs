@@ -159,6 +159,13 @@ fn client_leases(text: &mut MetricsText, client: &ClientStatus) {
         &[],
         client.unsent_bytes as u64,
     );
+    let reserved = client.reservations.iter();
+    text.gauge(
+        "gupfs_client_reserved_bytes",
+        "Space that OSTs keep for bytes which the client sends later.",
+        &[],
+        reserved.map(|target| target.reserved_bytes).sum(),
+    );
 }
 
 fn metadata(text: &mut MetricsText, status: &MdsStatus) {
@@ -216,7 +223,7 @@ fn targets(text: &mut MetricsText, targets: &[OstStatus]) {
         .map(|target| (target.ost.to_string(), target))
         .collect();
     type Gauge = (&'static str, &'static str, fn(&OstStatus) -> u64);
-    let gauges: [Gauge; 7] = [
+    let gauges: [Gauge; 8] = [
         (
             "gupfs_ost_up",
             "1 if the OST serves, 0 if it is down.",
@@ -236,6 +243,11 @@ fn targets(text: &mut MetricsText, targets: &[OstStatus]) {
             "gupfs_ost_available_bytes",
             "Space that writes may use.",
             |target| target.available,
+        ),
+        (
+            "gupfs_ost_reserved_bytes",
+            "Space that the OST keeps for bytes which clients send later.",
+            |target| target.reserved_bytes,
         ),
         ("gupfs_ost_objects", "Number of objects.", |target| {
             target.objects

@@ -24,11 +24,14 @@ impl RequiredCredentials {
             DataOp::Read { .. } | DataOp::Seek { .. } | DataOp::Stat { .. } => file(Rights::READ),
             DataOp::Write { .. }
             | DataOp::NumberedWrite { .. }
+            | DataOp::ReservedWrite { .. }
             | DataOp::Truncate { .. }
             | DataOp::Allocate { .. }
             | DataOp::Zero { .. } => file(Rights::WRITE),
             // They reveal and change nothing of a file, and one sync covers objects of many files.
-            DataOp::Sync { .. } | DataOp::Space => RequiredCredentials::Session,
+            DataOp::Sync { .. } | DataOp::Space | DataOp::Reserve { .. } => {
+                RequiredCredentials::Session
+            }
             DataOp::Remove { .. }
             | DataOp::Quarantine { .. }
             | DataOp::Confirm { .. }

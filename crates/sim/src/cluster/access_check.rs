@@ -224,6 +224,7 @@ fn object_of(op: &DataOp) -> Option<ObjectId> {
     match op {
         DataOp::Write { object, .. }
         | DataOp::NumberedWrite { object, .. }
+        | DataOp::ReservedWrite { object, .. }
         | DataOp::Read { object, .. }
         | DataOp::Truncate { object, .. }
         | DataOp::Allocate { object, .. }

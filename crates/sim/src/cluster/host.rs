@@ -17,6 +17,9 @@ const CLOCK_GAIN_MAX: i64 = 5_000;
 /// Capacity of a disk that is not full, in bytes.
 const CAPACITY: u64 = 1 << 40;
 
+/// Capacity of a small disk of an object server: a client can fill it, and the reserve of a tenth has space for another segment of the log.
+const SMALL_CAPACITY: u64 = 8 << 20;
+
 pub struct Host {
     pub name: String,
     pub clock: FakeClock,
@@ -33,6 +36,8 @@ pub struct HostOptions {
     pub clocks_differ: bool,
     /// The clients keep small writes in memory before they send them.
     pub write_behind: bool,
+    /// The disks of the object servers are small.
+    pub disks_are_small: bool,
 }
 
 impl HostOptions {
@@ -141,6 +146,11 @@ impl Store {
             self.disk
                 .set_capacity(space.total - space.free + free_bytes);
         }
+    }
+
+    /// Makes the disk small.
+    pub fn shrink(&self) {
+        self.disk.set_capacity(SMALL_CAPACITY);
     }
 
     pub fn restore_capacity(&self) {

@@ -12,7 +12,7 @@ use gupfs_rpc::{
 };
 use gupfs_store::object::{Objects, OpenFileLimits, TargetId, TargetOptions};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -23,10 +23,12 @@ pub struct ObjectHost {
     pub host: Host,
     pub targets: Vec<HostedTarget>,
     number: u64,
+    disks_are_small: bool,
     /// The metadata server's clock; it decides when session capabilities expire.
     clock: FakeClock,
     monitor: Arc<RequestMonitor>,
     process: Mutex<Option<FakePlatform>>,
+    serving: Mutex<Weak<Oss>>,
 }
 
 pub struct HostedTarget {
@@ -40,15 +42,20 @@ impl ObjectHost {
             host: options.host(&format!("oss{number}")),
             targets: Vec::new(),
             number,
+            disks_are_small: options.disks_are_small,
             clock: clock.clone(),
             monitor: options.monitor.clone(),
             process: Mutex::new(None),
+            serving: Mutex::default(),
         }
     }
 
     /// Adds a target with the number that the metadata server assigned to this incarnation.
     pub async fn add(&mut self, ost: OstId, incarnation: Incarnation) {
         let store = self.host.store();
+        if self.disks_are_small {
+            store.shrink();
+        }
         let target_id = target_id(ost);
         let platform = self.host.platform().platform();
         let made = Objects::init_as(&store.handle(), &platform, target_id, incarnation).await;
@@ -87,6 +94,7 @@ impl ObjectHost {
             let added = oss.add(target.ost, ServedTarget::Serving(objects));
             assert!(added.is_ok(), "each target is added once");
         }
+        *self.serving.lock() = Arc::downgrade(&oss);
         self.serve(&platform, oss)
             .await
             .map_err(|error| error.to_string())
@@ -144,6 +152,24 @@ impl ObjectHost {
                 std::future::pending::<()>().await;
             }
         });
+        Ok(())
+    }
+
+    /// # Errors
+    /// A target has promised more space than its disk has.
+    pub async fn check_reserved_space(&self) -> Result<(), String> {
+        let serving = self.serving.lock().upgrade();
+        let Some(oss) = serving else {
+            return Ok(());
+        };
+        for target in oss.status().await.targets {
+            let (ost, reserved, free) = (target.ost, target.reserved_bytes, target.free);
+            if reserved > free {
+                return Err(format!(
+                    "ost{ost} has {reserved} bytes reserved and {free} free"
+                ));
+            }
+        }
         Ok(())
     }
 

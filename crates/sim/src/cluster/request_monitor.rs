@@ -12,7 +12,7 @@ use gupfs_client::ClientCallbacks;
 use gupfs_mds::MetaHandler;
 use gupfs_oss::DataHandler;
 use gupfs_platform::fake::{FakeClock, FakeRandom};
-use gupfs_proto::{FsError, SessionId, Slot, callback, data, meta, wire};
+use gupfs_proto::{FsError, OstId, SessionId, Slot, callback, data, meta, wire};
 use gupfs_rpc::{ConnectedPeer, PeerHandler, Service};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,9 @@ use std::sync::Arc;
 pub fn millis(clock: &FakeClock) -> u64 {
     clock.boot().0 / 1_000_000
 }
+
+/// So long after a refused write a small disk counts as full, in milliseconds.
+const FULL_FOR: u64 = 100;
 
 pub struct RequestMonitor {
     state: Mutex<MonitorState>,
@@ -40,6 +43,10 @@ struct MonitorState {
     written: BTreeSet<(u64, u64, u64, u64, Vec<u8>)>,
     access_check: AccessCheck,
     repeated_writes: RepeatedWrites,
+    /// No fault takes reserved space away: each write into it finds it.
+    requires_reserved_space: bool,
+    /// When each target last refused a write because its small disk was full.
+    full_at: BTreeMap<OstId, u64>,
     /// Sessions that a reply called ended: the host and request of the first such reply, and its time.
     session_ends: BTreeMap<SessionId, (String, u64)>,
     /// Sessions whose clients closed them or were killed. A waiting request of such a session may get a reply later.
@@ -48,6 +55,39 @@ struct MonitorState {
     sessions: BTreeMap<String, BTreeSet<SessionId>>,
     /// Broken promises. They are recorded here because the handlers' callers cannot receive an error.
     broken_promises: Vec<String>,
+}
+
+impl MonitorState {
+    /// A target has answered a request, and says that its disk is full or not. Returns the rare event that this was, if any.
+    ///
+    /// # Errors
+    /// A write into reserved space found the disk full.
+    fn check_reserved_space(
+        &mut self,
+        ost: OstId,
+        is_reserved: bool,
+        is_full: bool,
+        now: u64,
+    ) -> Result<Option<&'static str>, String> {
+        if !self.requires_reserved_space {
+            return Ok(None);
+        }
+        match (is_full, is_reserved) {
+            (true, true) => Err(format!(
+                "ost{ost} has no space for a write into reserved space"
+            )),
+            (true, false) => {
+                self.full_at.insert(ost, now);
+                Ok(Some("write refused by a small disk"))
+            }
+            (false, true) => {
+                let full_at = self.full_at.get(&ost);
+                let was_full = full_at.is_some_and(|at| now <= at + FULL_FOR);
+                Ok(was_full.then_some("write into reserved space of a full disk"))
+            }
+            (false, false) => Ok(None),
+        }
+    }
 }
 
 impl RequestMonitor {
@@ -77,6 +117,11 @@ impl RequestMonitor {
 
     pub fn metadata_server_starts(&self) {
         self.state.lock().instance_number += 1;
+    }
+
+    /// From now on a write into reserved space that finds the disk full is a broken promise.
+    pub fn require_reserved_space(&self) {
+        self.state.lock().requires_reserved_space = true;
     }
 
     /// The process of an object server starts.
@@ -215,6 +260,9 @@ impl RequestMonitor {
         }
         | data::DataOp::NumberedWrite {
             object, at, data, ..
+        }
+        | data::DataOp::ReservedWrite {
+            object, at, data, ..
         }) = &request.op
         else {
             return;
@@ -296,6 +344,8 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
             .await;
         self.monitor.note_write(&request);
         let numbered_write = ArrivedWrite::of(&request);
+        let is_reserved = matches!(request.op, data::DataOp::ReservedWrite { .. });
+        let ost = request.ost;
         let arrived = {
             let mut state = self.monitor.state.lock();
             let now = millis(&self.clock);
@@ -307,7 +357,10 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
         {
             let mut guard = self.monitor.state.lock();
             let state = &mut *guard;
+            let is_full = reply == Err(FsError::NoSpace);
+            let now = millis(&self.clock);
             let checks = [
+                state.check_reserved_space(ost, is_reserved, is_full, now),
                 state.access_check.check_reply(&arrived, &reply),
                 numbered_write.map_or(Ok(None), |write| {
                     state.repeated_writes.check_reply(&write, &reply)

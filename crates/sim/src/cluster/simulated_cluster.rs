@@ -80,8 +80,12 @@ impl SimulatedCluster {
             clocks_differ: plan.clocks_differ(&random),
             random: random.fork(),
             monitor: monitor.clone(),
-            write_behind: seed.is_multiple_of(2) && plan.only() != Some(FaultKind::FullDisk),
+            write_behind: seed.is_multiple_of(2),
+            disks_are_small: plan.only() == Some(FaultKind::FullDisk) && seed.is_multiple_of(2),
         };
+        if host_options.disks_are_small {
+            monitor.require_reserved_space();
+        }
         if host_options.clocks_differ {
             monitor.count("cluster whose boot clocks run at different rates");
         }

@@ -61,6 +61,18 @@ const RARE: [(&str, u64); 43] = [
     ("unsynced bytes at a power loss", 200),
 ];
 
+/// Seeds whose only fault is a full disk, and whose clients write behind: the disks are small, and a client fills them.
+#[test]
+fn reserved_space_is_there_when_a_client_has_filled_the_disks() {
+    let seed_of = |index| 18 + 50 * index;
+    let run = |index, verbose| cluster::run(seed_of(index), verbose);
+    seeds::run_each_twice(20, run).require_minimums(&[
+        ("small disks filled by a client", 40),
+        ("write refused by a small disk", 100),
+        ("write into reserved space of a full disk", 20),
+    ]);
+}
+
 #[test]
 fn the_cluster_keeps_its_promises_under_any_faults() {
     seeds::run_each_twice(130, cluster::run).require_minimums(&RARE);

@@ -2,6 +2,7 @@
 
 use super::Objects;
 use super::paths::split_by_segment;
+use super::space_ledger::SpaceSource;
 use super::write::checked_range;
 use gupfs_proto::data::{ObjectExistence, ObjectOwner, ObjectStat};
 use gupfs_proto::{FsError, ObjectId, ObjectOffset};
@@ -21,7 +22,7 @@ impl Objects {
     /// Holes in the range still read as zeros. The object grows to the end of the range, unless `keep_size`.
     ///
     /// # Errors
-    /// `NoSpace` if the disk has no space outside the reserve, `TooLarge` above the largest object, `ObjectDamaged` if
+    /// `NoSpace` if the disk has no space outside the reserve and what is reserved for sessions, `TooLarge` above the largest object, `ObjectDamaged` if
     /// the object must exist and does not; `TargetDown` if the target is closed or not adopted.
     pub async fn allocate(&self, allocate: AllocateRequest) -> Result<ObjectStat, FsError> {
         let AllocateRequest {
@@ -36,9 +37,16 @@ impl Objects {
         let _operation = access.counters.enter(&access.counters.changes);
         let range = checked_range(at, len)?;
         let object = access.objects.expect_object(id, existing).await?;
-        if !object.state().has_space_for(&range) {
-            access.free_space.charge(len).await?;
-        }
+        let needs_space = !object.state().has_space_for(&range);
+        let _admitted = match needs_space {
+            true => Some(
+                access
+                    .free_space
+                    .admit(&range, SpaceSource::Unreserved)
+                    .await?,
+            ),
+            false => None,
+        };
         // No byte changes, so records and checksums stay valid.
         let mut change = access.begin_change(&object, range.clone()).await?;
         change.note_bytes_change();

@@ -1,22 +1,41 @@
-//! Free space that writers may use. Read from the file system rarely; in between, written bytes are counted.
+//! Free space that writers may use: admits each write that takes space. Asks the file system rarely; in between, admitted bytes are
+//! counted (`space_ledger`).
 
+use super::error::error_chain;
 use super::limits::*;
+use super::space_ledger::{BudgetAge, SpaceLedger, SpaceSource};
 use gupfs_platform::{BootTime, Clock, Disk, DiskError};
-use gupfs_proto::FsError;
-use gupfs_proto::data::TargetCapacity;
+use gupfs_proto::data::{SpaceReservation, TargetCapacity};
+use gupfs_proto::limits::CHECKSUM_BLOCK;
+use gupfs_proto::{FsError, SessionId};
 use parking_lot::Mutex;
+use std::ops::Range;
 
 pub(super) struct FreeSpace {
     disk: Disk,
     clock: Clock,
-    known: Mutex<SpaceBudget>,
+    /// Identifies this start of the target in the replies about reservations.
+    instance: u64,
+    known: Mutex<KnownSpace>,
 }
 
-#[derive(Clone, Copy, Default)]
-struct SpaceBudget {
-    until: BootTime,
-    /// Bytes that may be written before the free space is read again.
-    left: u64,
+#[derive(Default)]
+struct KnownSpace {
+    ledger: SpaceLedger,
+    /// Number of the last reply about a reservation.
+    replies: u64,
+}
+
+/// A write that takes space; while this exists, nothing else is admitted to the same space.
+pub(super) struct AdmittedWrite<'a> {
+    free_space: &'a FreeSpace,
+    bytes: u64,
+}
+
+impl Drop for AdmittedWrite<'_> {
+    fn drop(&mut self) {
+        self.free_space.known.lock().ledger.end(self.bytes);
+    }
 }
 
 /// The reserve that writers cannot use on a disk of this size.
@@ -26,38 +45,104 @@ pub(super) fn reserved_bytes(total: u64) -> u64 {
         .min(total / RESERVE_AT_MOST_PART)
 }
 
+/// Bytes of the file system's blocks in which the range has a byte.
+fn bytes_of_blocks(range: &Range<u64>) -> u64 {
+    (range.end.div_ceil(CHECKSUM_BLOCK) - range.start / CHECKSUM_BLOCK) * CHECKSUM_BLOCK
+}
+
 impl FreeSpace {
-    pub fn new(disk: Disk, clock: Clock) -> FreeSpace {
+    pub fn new(disk: Disk, clock: Clock, instance: u64) -> FreeSpace {
         FreeSpace {
             disk,
             clock,
+            instance,
             known: Mutex::default(),
         }
     }
 
-    /// Counts a write of `bytes`; fails if it would use the reserve.
-    pub async fn charge(&self, bytes: u64) -> Result<(), FsError> {
+    /// Admits a change that needs space for this range of an object.
+    ///
+    /// # Errors
+    /// `NoSpace` if it would use the reserve, or space that sessions have reserved.
+    pub async fn admit(
+        &self,
+        range: &Range<u64>,
+        source: SpaceSource,
+    ) -> Result<AdmittedWrite<'_>, FsError> {
+        let bytes = bytes_of_blocks(range);
+        let admitted = || AdmittedWrite {
+            free_space: self,
+            bytes,
+        };
         let now = self.clock.boot();
-        {
-            let mut known = self.known.lock();
-            if now < known.until && known.left >= bytes {
-                known.left -= bytes;
-                return Ok(());
-            }
+        let admit = |ledger: &mut SpaceLedger, age| ledger.admit(bytes, source, now, age);
+        if admit(&mut self.known.lock().ledger, BudgetAge::Earlier) {
+            return Ok(admitted());
         }
-        let space = match self.space().await {
-            Ok(space) => space,
-            Err(error) => return Err(FsError::StoreFailed(super::error::error_chain(&error))),
-        };
-        if space.available < bytes {
-            return Err(FsError::NoSpace);
+        let is_admitted = self.query(now, |ledger| admit(ledger, BudgetAge::JustRead));
+        match is_admitted.await? {
+            true => Ok(admitted()),
+            false => Err(FsError::NoSpace),
         }
-        let step = (space.available / SPACE_STEP_PART).max(SPACE_STEP_MIN);
-        *self.known.lock() = SpaceBudget {
-            until: now + SPACE_AGE,
-            left: step.min(space.available).saturating_sub(bytes),
-        };
-        Ok(())
+    }
+
+    /// Asks the file system, and decides by the answer.
+    async fn query<T>(
+        &self,
+        now: BootTime,
+        decide: impl FnOnce(&mut SpaceLedger) -> T,
+    ) -> Result<T, FsError> {
+        let query = self.known.lock().ledger.begin_query();
+        let space = self.space().await;
+        let space = space.map_err(|error| FsError::StoreFailed(error_chain(&error)))?;
+        let mut known = self.known.lock();
+        known.ledger.end_query(query, space.available, now);
+        Ok(decide(&mut known.ledger))
+    }
+
+    /// Reserves `bytes` in all for the session, or as much as there is for it.
+    pub async fn reserve(
+        &self,
+        session: SessionId,
+        bytes: u64,
+    ) -> Result<SpaceReservation, FsError> {
+        let now = self.clock.boot();
+        let reserve = |ledger: &mut SpaceLedger| ledger.reserve(session, bytes, now);
+        self.query(now, reserve).await?;
+        Ok(self.reservation(session, now))
+    }
+
+    /// After a write into reserved space: reserves the same amount again if there is space. Returns what the session has.
+    pub async fn refill(&self, session: SessionId) -> SpaceReservation {
+        let now = self.clock.boot();
+        let needs_query = self.known.lock().ledger.needs_query(now);
+        if needs_query {
+            // If the file system does not answer, nothing is added.
+            let _ = self.query(now, |_| ()).await;
+        }
+        self.known.lock().ledger.refill(session, now);
+        self.reservation(session, now)
+    }
+
+    fn reservation(&self, session: SessionId, now: BootTime) -> SpaceReservation {
+        let mut known = self.known.lock();
+        known.replies += 1;
+        SpaceReservation {
+            instance: self.instance,
+            number: known.replies,
+            bytes: known.ledger.reserved_by(session, now),
+        }
+    }
+
+    /// Frees what is reserved for a session that has ended.
+    pub fn free(&self, session: SessionId) {
+        self.known.lock().ledger.free(session);
+    }
+
+    /// The bytes that are reserved, and the number of sessions that have them.
+    pub fn all_reserved(&self) -> (u64, usize) {
+        let now = self.clock.boot();
+        self.known.lock().ledger.all_reserved(now)
     }
 
     /// The space as the file system reports it; `objects` is not set here.
@@ -82,5 +167,14 @@ mod tests {
         assert_eq!(reserved_bytes(1 << 40), (1 << 40) / 100);
         assert_eq!(reserved_bytes(20 << 30), 512 << 20);
         assert_eq!(reserved_bytes(1 << 30), (1 << 30) / 10);
+    }
+
+    #[test]
+    fn a_byte_takes_its_block() {
+        let of = |range| bytes_of_blocks(&range);
+        assert_eq!(
+            [of(0..1), of(4095..4097), of(4096..8192)],
+            [4096, 8192, 4096]
+        );
     }
 }

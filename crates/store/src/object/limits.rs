@@ -39,6 +39,15 @@ pub const SPACE_STEP_PART: u64 = 8;
 /// With less space than this it is read at each write.
 pub const SPACE_STEP_MIN: u64 = 4 << 20;
 
+/// The largest space reservation of a session: twice what a client keeps unsent. A session gets no more at a time than this part of what
+/// no session has reserved (1/4), so that the first one leaves space to the next.
+pub const RESERVATION_MAX: u64 = 256 << 20;
+pub const RESERVATION_PART: u64 = 4;
+/// All sessions together reserve at most this part of the free space (1/2), so that writes of any length go on.
+pub const RESERVED_AT_MOST_PART: u64 = 2;
+/// Sessions with a reservation at one target: as many as clients that write to it within ten seconds. Some 60 bytes each.
+pub const RESERVATIONS_MAX: usize = 4_096;
+
 /// Changes that an object remembers for its readers. If more began during a read, the reader drops all checksums that
 /// it had before.
 pub const CHANGES_REMEMBERED: usize = 64;

@@ -13,7 +13,7 @@
 //! - `syncer`, `loader` (object from files and record), `reader`;
 //! - `region_loader`, `clean_regions`, `dirty_queue`, `dirty_log` (regions become dirty), `flush_checksums` (and clean);
 //! - `write_slots` (numbered writes that were executed), `recover_writes` (after a kill);
-//! - `free_space`, `lost_found`, `listing`, `scrubber`, and `background` over all of them.
+//! - `space_ledger` (space that sessions have reserved), `free_space`, `lost_found`, `listing`, `scrubber`, and `background` over all of them.
 
 mod access;
 mod adopt;
@@ -62,10 +62,12 @@ mod recover_writes;
 mod region;
 mod region_loader;
 mod remove;
+mod reserve;
 mod scrub;
 mod scrubber;
 mod seek;
 mod segment_file;
+mod space_ledger;
 mod stat;
 mod status;
 mod superblock;

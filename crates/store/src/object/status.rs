@@ -43,6 +43,9 @@ pub struct OstStatus {
     /// Slots whose last numbered write the target remembers, and repeated writes that it answered without executing them.
     pub write_slots: usize,
     pub repeated_writes: u64,
+    /// Bytes that the target keeps for writes which sessions send later, and the number of these sessions.
+    pub reserved_bytes: u64,
+    pub reserving_sessions: usize,
     /// Quarantined objects: a restored, older metadata store did not know their files.
     pub lost_found: LostFoundUsage,
 }
@@ -68,6 +71,8 @@ impl OstStatus {
             served: OperationCounts::default(),
             write_slots: 0,
             repeated_writes: 0,
+            reserved_bytes: 0,
+            reserving_sessions: 0,
             lost_found: LostFoundUsage::default(),
         }
     }
@@ -82,6 +87,7 @@ impl Objects {
             None => OstState::Serving,
             Some(why) => OstState::Down(why.to_owned()),
         };
+        let (reserved_bytes, reserving_sessions) = access.free_space.all_reserved();
         let damaged = access.damage.list().into_iter();
         OstStatus {
             ost: target.identity.ost,
@@ -103,6 +109,8 @@ impl Objects {
             served: access.counters.served(),
             write_slots: target.writing.write_slots.len(),
             repeated_writes: target.writing.write_slots.repeated.get(),
+            reserved_bytes,
+            reserving_sessions,
             lost_found: access.lost_found.usage(),
         }
     }

@@ -29,7 +29,7 @@ use super::syncer::ObjectSyncer;
 use super::table::ObjectTable;
 use super::write_slots::WriteSlots;
 use gupfs_platform::{Disk, DiskLock, Platform};
-use gupfs_proto::{FsError, OstId};
+use gupfs_proto::FsError;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -185,7 +185,7 @@ impl Parts {
             map_epoch: identity.map_epoch.clone(),
             clock: clock.clone(),
         });
-        let reading = self.reading(identity.ost, &files, &syncer, clean, reader);
+        let reading = self.reading(&identity, &files, &syncer, clean, reader);
         let writing = self.writing(&reading, files, &flusher);
         let scrubber = self.scrubber(&reading, &flusher);
         Target {
@@ -208,7 +208,7 @@ impl Parts {
 
     fn reading(
         &self,
-        ost: OstId,
+        identity: &Identity,
         files: &Arc<ObjectFiles>,
         syncer: &Arc<ObjectSyncer>,
         clean: Arc<CleanRegions>,
@@ -232,8 +232,16 @@ impl Parts {
             reader,
             damage: self.damage.clone(),
             listing: ObjectListing::new(self.disk.clone()),
-            free_space: Arc::new(FreeSpace::new(self.disk.clone(), clock.clone())),
-            lost_found: Arc::new(LostFound::new(ost, self.disk.clone(), clock.clone())),
+            free_space: Arc::new(FreeSpace::new(
+                self.disk.clone(),
+                clock.clone(),
+                identity.open_instance,
+            )),
+            lost_found: Arc::new(LostFound::new(
+                identity.ost,
+                self.disk.clone(),
+                clock.clone(),
+            )),
             object_count: self.object_count.clone(),
         }
     }

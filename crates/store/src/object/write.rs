@@ -6,6 +6,7 @@ use super::files::ObjectFiles;
 use super::object::Object;
 use super::paths::split_by_segment;
 use super::region::whole_blocks_of;
+use super::space_ledger::SpaceSource;
 use super::write_slots::ClaimedSlot;
 use gupfs_platform::DiskError;
 use gupfs_proto::data::{BlockChecksums, ObjectExistence, ObjectOwner, ObjectStat};
@@ -36,12 +37,13 @@ impl Objects {
     /// Writes all of the data, or fails. On a failure any of its blocks may have changed, and nothing else.
     ///
     /// # Errors
-    /// `NoSpace` if the disk has no space outside the reserve, `TooLarge` above the largest object, `Malformed` above
+    /// `NoSpace` if the disk has no space outside the reserve and what is reserved for sessions, `TooLarge` above the largest object, `Malformed` above
     /// `PAYLOAD_MAX` or with other checksums than those of the written blocks, `ObjectDamaged` if the object is lost or
     /// a block at an end of the range does not match its checksum; `TargetDown` if the target is closed or not adopted.
     pub async fn write(&self, write: WriteRequest<'_>) -> Result<ObjectStat, FsError> {
         tracing::trace!(target: "walk", file = file!(), "write");
-        self.execute_write(&write, None).await
+        let source = SpaceSource::Unreserved;
+        self.execute_write(&write, None, source).await
     }
 
     /// `slot`: that of a numbered write, which records what happens.
@@ -49,6 +51,7 @@ impl Objects {
         &self,
         write: &WriteRequest<'_>,
         mut slot: Option<&mut ClaimedSlot<'_>>,
+        source: SpaceSource,
     ) -> Result<ObjectStat, FsError> {
         let access = self.writable()?;
         let _operation = access.counters.enter(&access.counters.writes);
@@ -62,9 +65,11 @@ impl Objects {
         if range.is_empty() {
             return Ok(object.state().stat());
         }
-        if !object.state().has_space_for(&range) {
-            access.free_space.charge(len).await?;
-        }
+        let needs_space = !object.state().has_space_for(&range);
+        let _admitted = match needs_space {
+            true => Some(access.free_space.admit(&range, source).await?),
+            false => None,
+        };
         access.flusher.flush_if_too_many_dirty().await?;
 
         let mut change = access.begin_change(&object, range.clone()).await?;

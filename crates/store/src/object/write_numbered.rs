@@ -1,6 +1,7 @@
 //! write_numbered: a write that the target executes once, however often a client sends it.
 
 use super::Objects;
+use super::space_ledger::SpaceSource;
 use super::write::{WriteRequest, checked_range};
 use gupfs_proto::data::{ObjectStat, WriteNumber};
 use gupfs_proto::{FsError, SessionId};
@@ -24,7 +25,10 @@ impl Objects {
         let range = checked_range(write.at, write.data.len() as u64)?;
         match slot.remembered_reply(write.object, &range, write.data) {
             Some(stat) => Ok(stat),
-            None => self.execute_write(&write, Some(&mut slot)).await,
+            None => {
+                let source = SpaceSource::Unreserved;
+                self.execute_write(&write, Some(&mut slot), source).await
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use super::limits::REGIONS_ZEROED_IN_MEMORY;
 use super::object::{ChangeGuard, Object};
 use super::paths::split_by_segment;
 use super::region::{ZERO_SUM, regions_of, whole_blocks_of};
+use super::space_ledger::SpaceSource;
 use super::write::checked_range;
 use gupfs_platform::DiskError;
 use gupfs_proto::data::ObjectStat;
@@ -21,7 +22,7 @@ impl Objects {
     ///
     /// # Errors
     /// `TooLarge` above the largest object, `ObjectDamaged` if a block at an end of the range does not match its
-    /// checksum, `NoSpace` if the log of the records has no space; `TargetDown` if the target is closed or not adopted.
+    /// checksum, `NoSpace` if the log of the records has no space, or the disk none for holes that get space; `TargetDown` if the target is closed or not adopted.
     pub async fn zero(
         &self,
         id: ObjectId,
@@ -39,6 +40,16 @@ impl Objects {
         if range.is_empty() {
             return Ok(change.end(|state, _| state.stat()));
         }
+        let needs_space = !punch && !object.state().has_space_for(&range);
+        let _admitted = match needs_space {
+            true => Some(
+                access
+                    .free_space
+                    .admit(&range, SpaceSource::Unreserved)
+                    .await?,
+            ),
+            false => None,
+        };
         make_zero_range_dirty(&access.dirty_log, &object, &change, &range).await?;
         let edges = edge_blocks(&object.state(), &range);
         let new = NewBytes::Zeros;

@@ -9,3 +9,4 @@ mod identity;
 mod model;
 mod numbered;
 mod regions;
+mod reserved;

@@ -92,7 +92,7 @@ impl ObjectIo {
         let given_up = self.clock.boot() + FLUSH_RETRY_MAX;
         loop {
             self.osts.wait_for_valid_session().await?;
-            match self.write(inode, *offset, bytes).await.error {
+            match self.write_reserved(inode, *offset, bytes).await.error {
                 None => return Ok(()),
                 Some(FsError::TargetDown { .. } | FsError::TimedOut(_))
                     if self.clock.boot() < given_up =>

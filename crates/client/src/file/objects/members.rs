@@ -125,7 +125,7 @@ impl ObjectIo {
     ) -> Result<Vec<(usize, ChangedObject)>, FsError> {
         let change = |member: MemberObject| {
             let op = op(member.object);
-            async move { reply::written(name, self.osts.call(member.ost, op).await?) }
+            async move { reply::written(name, self.call_for_space(member.ost, op).await?) }
         };
         let stripe = (span.component, span.index);
         let changed = self.change_members(inode, stripe, change).await?;

@@ -42,7 +42,17 @@ impl ObjectIo {
                 .map(|member| (member.component, stripe(member)))
                 .collect()
         };
+        let may_mark_stale = inode.state().has_exclusive_write_lease();
         for (component, stripe) in stripes {
+            if !may_mark_stale {
+                let ask = |member: MemberObject| async move {
+                    let stat = self.osts.stat(member.ost, member.object).await?;
+                    Ok((member.object, stat))
+                };
+                let (object, stat) = self.read_members(inode, (component, stripe), ask).await?;
+                inode.state().learned(lease, object, stat);
+                continue;
+            }
             let ask = |member: MemberObject| self.osts.stat(member.ost, member.object);
             let found = (self.change_members(inode, (component, stripe), ask)).await?;
             for (member, stat) in found {

@@ -5,8 +5,8 @@ use crate::inodes::{ActiveInode, MemberObject};
 use crate::join;
 use crate::reply;
 use bytes::Bytes;
-use gupfs_proto::data::{self, ObjectOwner};
-use gupfs_proto::{ByteCount, FileOffset, FsError, StripeChunk};
+use gupfs_proto::data::{DataOp, DataReply, ObjectOwner};
+use gupfs_proto::{ByteCount, FileOffset, FsError, OstId, StripeChunk};
 
 /// How many bytes of one write were written from its start, and its first error.
 pub struct WriteProgress {
@@ -21,6 +21,16 @@ struct WrittenFile {
     /// Other clients may write the file at the same time.
     has_other_writers: bool,
     has_mirrors: bool,
+    space: WriteSpace,
+}
+
+/// The space of a target into which bytes are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WriteSpace {
+    /// Space that no session has reserved.
+    Free,
+    /// What the target keeps for this client.
+    Reserved,
 }
 
 impl ObjectIo {
@@ -32,6 +42,28 @@ impl ObjectIo {
         data: &Bytes,
     ) -> WriteProgress {
         tracing::trace!(target: "walk", file = file!(), "write");
+        self.write_into(WriteSpace::Free, inode, offset, data).await
+    }
+
+    /// The same for unsent bytes, whose space is reserved.
+    pub async fn write_reserved(
+        &self,
+        inode: &ActiveInode,
+        offset: FileOffset,
+        data: &Bytes,
+    ) -> WriteProgress {
+        tracing::trace!(target: "walk", file = file!(), "write_reserved");
+        let space = WriteSpace::Reserved;
+        self.write_into(space, inode, offset, data).await
+    }
+
+    async fn write_into(
+        &self,
+        space: WriteSpace,
+        inode: &ActiveInode,
+        offset: FileOffset,
+        data: &Bytes,
+    ) -> WriteProgress {
         let (chunks, file) = {
             let mut state = inode.state();
             let message_max = self.osts.message_bytes_max();
@@ -41,6 +73,7 @@ impl ObjectIo {
                 owner: state.owner(),
                 has_other_writers: state.has_concurrent_write_lease(),
                 has_mirrors: state.layout().is_mirrored(),
+                space,
             };
             (chunks, file)
         };
@@ -102,7 +135,7 @@ impl ObjectIo {
         tracing::trace!(target: "walk", file = file!(), "write_chunk");
         let bytes =
             data.slice(chunk.buffer_offset as usize..(chunk.buffer_offset + chunk.len) as usize);
-        let op = data::DataOp::Write {
+        let op = DataOp::Write {
             object: chunk.object,
             at: chunk.at,
             checksums: verify::sums_of(&bytes, chunk.at, last),
@@ -110,11 +143,35 @@ impl ObjectIo {
             existence: required_existence(chunk.presence),
             owner: file.owner,
         };
-        let reply = match file.has_other_writers {
-            true => self.osts.call_numbered(chunk.ost, op).await,
-            false => self.osts.call(chunk.ost, op).await,
+        let reply = match (file.has_other_writers, file.space) {
+            (true, _) => self.call_numbered_for_space(chunk.ost, op).await,
+            (false, WriteSpace::Free) => self.call_for_space(chunk.ost, op).await,
+            (false, WriteSpace::Reserved) => self.osts.call_reserved(chunk.ost, op).await,
         };
         reply::written("write", reply?)
+    }
+
+    /// Calls an OST for a change that needs space. If there is none but what the target keeps for this client, the client gives that back.
+    pub(super) async fn call_for_space(&self, ost: OstId, op: DataOp) -> DataReply {
+        if !self.osts.reserved_space().has_spare(ost) {
+            return self.osts.call(ost, op).await;
+        }
+        let reply = self.osts.call(ost, op.clone()).await;
+        match reply == Err(FsError::NoSpace) && self.osts.return_spare_space(ost).await {
+            true => self.osts.call(ost, op).await,
+            false => reply,
+        }
+    }
+
+    async fn call_numbered_for_space(&self, ost: OstId, op: DataOp) -> DataReply {
+        if !self.osts.reserved_space().has_spare(ost) {
+            return self.osts.call_numbered(ost, op).await;
+        }
+        let reply = self.osts.call_numbered(ost, op.clone()).await;
+        match reply == Err(FsError::NoSpace) && self.osts.return_spare_space(ost).await {
+            true => self.osts.call_numbered(ost, op).await,
+            false => reply,
+        }
     }
 }
 

@@ -33,6 +33,7 @@ pub use plan::{ReadPlan, WriteLockRange};
 pub use unsent::{UnsentRead, UnsentTotal};
 
 use crate::lease_number::LeaseNumber;
+use crate::reserved_space::SpaceCharges;
 use bytes::Bytes;
 use gupfs_platform::BootTime;
 use gupfs_proto::attr::InodeFlags;
@@ -317,6 +318,7 @@ impl InodeState {
         data: &[u8],
         now: Timestamp,
         total: &Arc<UnsentTotal>,
+        charges: SpaceCharges,
     ) -> Option<FileOffset> {
         let offset = self.write_offset(at).ok()?;
         let end = offset.saturating_add(ByteCount(data.len() as u64));
@@ -324,6 +326,7 @@ impl InodeState {
             return None;
         }
         self.unsent.add(offset, data, total);
+        self.unsent.add_charges(charges);
         self.data_changed(end, now);
         Some(offset)
     }

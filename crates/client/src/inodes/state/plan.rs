@@ -1,9 +1,10 @@
 //! Plans of reads and writes: the range to lock, and the chunks.
 
 use super::{DataLocation, InodeState};
+use crate::reserved_space::NeededSpace;
 use bytes::Bytes;
 use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{ByteCount, FileOffset, FsError, InodeId, OstId, StripeChunk};
+use gupfs_proto::{ByteCount, FileOffset, FsError, InodeId, StripeChunk};
 
 /// The range that a write must lock exclusively.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,20 +106,30 @@ impl InodeState {
         planned
     }
 
-    /// The targets of a range, of a file whose data is in objects.
-    pub fn targets_of(
+    /// The space that a range takes at its targets in addition to the unsent bytes, of a file whose data is in objects. One entry for each
+    /// target.
+    pub fn space_to_write(
         &self,
         ino: InodeId,
         offset: FileOffset,
         len: ByteCount,
-    ) -> impl Iterator<Item = OstId> {
+    ) -> Vec<NeededSpace> {
         let chunks = self.layout().stripe_chunks(ino, offset, len.0);
-        let members = |chunk: StripeChunk| {
+        let mut needed: Vec<NeededSpace> = Vec::new();
+        for chunk in chunks {
+            let at = offset.0 + chunk.buffer_offset;
+            let bytes = self.unsent.added_space(at..at + chunk.len);
+            // Each member needs it.
             let component = self.objects.component(chunk.component);
-            let full = component.full_members(component.stripe_of(chunk.index));
-            full.map(|index| component.targets[index])
-        };
-        chunks.into_iter().flat_map(members)
+            for index in component.full_members(component.stripe_of(chunk.index)) {
+                let ost = component.targets[index];
+                match needed.iter_mut().find(|target| target.ost == ost) {
+                    Some(target) => target.bytes += bytes,
+                    None => needed.push(NeededSpace { ost, bytes }),
+                }
+            }
+        }
+        needed
     }
 
     /// `offset .. end` lies within the file.

@@ -1,8 +1,10 @@
 //! Bytes that programs have written and object servers do not have yet. Pure: no lock, no await, no clock.
 
+use crate::reserved_space::SpaceCharges;
 use bytes::Bytes;
 use gupfs_platform::BootTime;
 use gupfs_proto::FileOffset;
+use gupfs_proto::limits::CHECKSUM_BLOCK;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,6 +55,9 @@ pub struct UnsentBytes {
     /// Older than the waiting bytes, which may overlap them. By their first byte.
     sending: BTreeMap<u64, Bytes>,
     count: UnsentCount,
+    /// The space that the waiting bytes will take, and those being sent.
+    charges: SpaceCharges,
+    sending_charges: SpaceCharges,
     /// When bytes were last added.
     added_at: Option<BootTime>,
     /// While it is above zero, no bytes are taken.
@@ -135,6 +140,26 @@ impl UnsentBytes {
         }
     }
 
+    /// The space that bytes take which are added now: that of all blocks in which they have one, but not again that of the block in which the
+    /// part before them ends. With holes between parts that can be more than the messages take, and it is never less.
+    pub fn added_space(&self, range: Range<u64>) -> u64 {
+        let before = self.waiting.range(..=range.start).next_back();
+        let part_end = before.map_or(0, |(start, part)| start + part.len() as u64);
+        if range.end <= part_end {
+            return 0;
+        }
+        let first = match part_end == range.start {
+            true => range.start.div_ceil(CHECKSUM_BLOCK),
+            false => range.start / CHECKSUM_BLOCK,
+        };
+        (range.end.div_ceil(CHECKSUM_BLOCK) - first) * CHECKSUM_BLOCK
+    }
+
+    /// The space of the bytes that were just added.
+    pub fn add_charges(&mut self, charges: SpaceCharges) {
+        self.charges.add(charges);
+    }
+
     /// Adds the first bytes of `data`, as far as one part takes them; returns how many.
     fn add_to_part(&mut self, at: u64, data: &[u8]) -> usize {
         let next = self.waiting.range(at + 1..).next();
@@ -194,6 +219,7 @@ impl UnsentBytes {
     /// What waits is being sent from now on. The caller calls `finish_sending` with the result; nothing else is sent before that.
     pub fn start_sending(&mut self) -> Vec<(FileOffset, Bytes)> {
         debug_assert!(self.sending.is_empty(), "one task sends at a time");
+        self.sending_charges = std::mem::take(&mut self.charges);
         let waiting = std::mem::take(&mut self.waiting).into_iter();
         let parts = waiting.map(|(start, part)| (start, Bytes::from(part)));
         self.sending = parts.collect();
@@ -206,6 +232,7 @@ impl UnsentBytes {
     /// What was being sent is at the object servers, or lost.
     pub fn finish_sending(&mut self) {
         let sent = std::mem::take(&mut self.sending);
+        self.sending_charges = SpaceCharges::default();
         // A session that was lost meanwhile has dropped all.
         let bytes: usize = sent.values().map(Bytes::len).sum();
         self.count.remove(bytes);
@@ -213,6 +240,8 @@ impl UnsentBytes {
 
     /// The task that was sending it was dropped: it waits again, below what was written since.
     pub fn undo_sending(&mut self) {
+        let charges = std::mem::take(&mut self.sending_charges);
+        self.charges.add(charges);
         let newer = std::mem::take(&mut self.waiting);
         let older = std::mem::take(&mut self.sending);
         let total = self.count.total.clone();

@@ -4,7 +4,7 @@ use super::yield_at_random;
 use gupfs_platform::fake::{FakeClock, FakeRandom};
 use gupfs_proto::data::{
     BlockChecksums, DataOp, DataReply, DataReplyBody, DataRequest, ObjectExistence, ObjectStat,
-    SeekWhence, TargetCapacity,
+    SeekWhence, SpaceReservation, TargetCapacity,
 };
 use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
@@ -38,6 +38,57 @@ pub struct FakeOstState {
     pub instance: u64,
     /// Loses power once, just before the next sync.
     pub loses_power_before_sync: bool,
+    pub reservations: FakeReservations,
+}
+
+/// The space that the targets keep for their only client.
+#[derive(Default)]
+pub struct FakeReservations {
+    /// The most that each target keeps; None: any number of bytes.
+    pub most: Option<u64>,
+    /// The targets are of a version without reservations.
+    pub are_unknown: bool,
+    /// The start of the targets.
+    pub instance: u64,
+    /// Writes into reserved space that took more than was reserved.
+    pub overdrawn: u64,
+    /// What was asked for and what is kept, by target.
+    targets: BTreeMap<OstId, (u64, u64)>,
+    replies: u64,
+}
+
+impl FakeReservations {
+    /// The targets start again.
+    pub fn restart(&mut self) {
+        self.targets.clear();
+        self.instance += 1;
+    }
+
+    fn reserve(&mut self, ost: OstId, bytes: u64) -> SpaceReservation {
+        self.targets.insert(ost, (bytes, 0));
+        self.refill(ost)
+    }
+
+    fn take(&mut self, ost: OstId, bytes: u64) {
+        let (_, kept) = self.targets.entry(ost).or_default();
+        self.overdrawn += u64::from(*kept < bytes);
+        *kept = kept.saturating_sub(bytes);
+    }
+
+    fn refill(&mut self, ost: OstId) -> SpaceReservation {
+        self.replies += 1;
+        let (wanted, kept) = self.targets.entry(ost).or_default();
+        *kept = (*wanted).min(self.most.unwrap_or(u64::MAX));
+        SpaceReservation {
+            instance: self.instance,
+            number: self.replies,
+            bytes: *kept,
+        }
+    }
+
+    fn kept(&self) -> u64 {
+        self.targets.values().map(|(_, kept)| kept).sum()
+    }
 }
 
 #[derive(Default, Clone)]
@@ -100,6 +151,7 @@ impl FakeOst {
             damage: ObjectDamage::Missing,
         };
         let (now, instance) = (self.clock.now(), WriteVerifier(state.instance));
+        let is_reserved = matches!(op, DataOp::ReservedWrite { .. });
         match op {
             DataOp::Write {
                 object,
@@ -110,6 +162,14 @@ impl FakeOst {
                 ..
             }
             | DataOp::NumberedWrite {
+                object,
+                at,
+                data,
+                checksums: sums,
+                existence: existing,
+                ..
+            }
+            | DataOp::ReservedWrite {
                 object,
                 at,
                 data,
@@ -130,12 +190,26 @@ impl FakeOst {
                             .is_none_or(|o| !o.blocks.contains_key(block))
                     })
                     .count() as u64;
-                state.take_blocks(new)?;
+                match is_reserved {
+                    true => state.take_reserved_blocks(ost, new)?,
+                    false => state.take_blocks(new)?,
+                }
                 let it = state.objects.entry(object).or_default();
                 it.write(at.0, &data, &sums);
                 it.mtime = now;
-                Ok(DataReplyBody::Written(it.stat(), instance))
+                let stat = it.stat();
+                Ok(match is_reserved {
+                    true => {
+                        let left = state.reservations.refill(ost);
+                        DataReplyBody::WrittenReserved(stat, instance, left)
+                    }
+                    false => DataReplyBody::Written(stat, instance),
+                })
             }
+            DataOp::Reserve { .. } if state.reservations.are_unknown => Err(FsError::NotSupported),
+            DataOp::Reserve { bytes } => Ok(DataReplyBody::Reserved(
+                state.reservations.reserve(ost, bytes),
+            )),
             DataOp::Read {
                 object,
                 at,
@@ -269,6 +343,18 @@ impl Service<DataRequest, DataReply> for FakeOst {
 
 impl FakeOstState {
     fn take_blocks(&mut self, blocks: u64) -> Result<(), FsError> {
+        let kept_blocks = self.reservations.kept() / CHECKSUM_BLOCK;
+        if let Some(free_blocks) = &mut self.free_blocks {
+            if *free_blocks < blocks + kept_blocks {
+                return Err(FsError::NoSpace);
+            }
+            *free_blocks -= blocks;
+        }
+        Ok(())
+    }
+
+    fn take_reserved_blocks(&mut self, ost: OstId, blocks: u64) -> Result<(), FsError> {
+        self.reservations.take(ost, blocks * CHECKSUM_BLOCK);
         if let Some(free_blocks) = &mut self.free_blocks {
             *free_blocks = free_blocks.checked_sub(blocks).ok_or(FsError::NoSpace)?;
         }
@@ -407,6 +493,9 @@ fn describe(op: &DataOp) -> String {
         }
         | DataOp::NumberedWrite {
             object, at, data, ..
+        }
+        | DataOp::ReservedWrite {
+            object, at, data, ..
         } => format!("{name} {object} {at}+{}", data.len()),
         DataOp::Read {
             object, at, len, ..
@@ -423,6 +512,7 @@ fn describe(op: &DataOp) -> String {
         DataOp::Stat { object } | DataOp::Remove { object } | DataOp::Quarantine { object } => {
             format!("{name} {object}")
         }
+        DataOp::Reserve { bytes } => format!("{name} {bytes}"),
         DataOp::List { .. } | DataOp::Space | DataOp::Fence { .. } => name.to_string(),
     }
 }

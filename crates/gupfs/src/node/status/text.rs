@@ -119,6 +119,25 @@ impl Status {
     }
 }
 
+/// The space that object servers keep for what the mount sends later.
+fn reserved_space_text(out: &mut String, client: &gupfs_client::ClientStatus) {
+    let keeping = client.reservations.iter();
+    let keeping: Vec<_> = keeping.filter(|target| target.reserved_bytes > 0).collect();
+    if keeping.is_empty() {
+        return;
+    }
+    let of = |bytes: fn(&gupfs_client::TargetReservationStatus) -> u64| {
+        show_size(keeping.iter().map(|target| bytes(target)).sum())
+    };
+    let _ = writeln!(
+        out,
+        "          {} reserved at {} OSTs for bytes that are sent later; {} charged",
+        of(|target| target.reserved_bytes),
+        keeping.len(),
+        of(|target| target.charged_bytes)
+    );
+}
+
 /// Nothing where the server grants no leases on metadata.
 fn client_leases_text(out: &mut String, client: &gupfs_client::ClientStatus) {
     if !client.leases_accepted {
@@ -138,6 +157,7 @@ fn client_leases_text(out: &mut String, client: &gupfs_client::ClientStatus) {
             show_size(client.unsent_bytes as u64)
         );
     }
+    reserved_space_text(out, client);
     let counts = &client.counts;
     let _ = writeln!(
         out,
@@ -352,6 +372,14 @@ fn ost(out: &mut String, target: &OstStatus) {
                 served.under_way
             );
         }
+    }
+    if target.reserved_bytes > 0 {
+        let _ = writeln!(
+            out,
+            "          {} of it reserved for bytes that {} sessions send later",
+            show_size(target.reserved_bytes),
+            show_count(target.reserving_sessions as u64)
+        );
     }
     if target.lost_found.objects > 0 {
         let _ = writeln!(

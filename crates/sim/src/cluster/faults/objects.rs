@@ -2,13 +2,19 @@
 
 use super::clients::start_client;
 use super::{crash, fail_sync, millis, pause};
+use crate::cluster::call_arguments::{caller, create_mode, no_flags, read_write};
 use crate::cluster::fault_plan::FaultKind;
 use crate::cluster::fault_record::DiskFault;
 use crate::cluster::host::Store;
 use crate::cluster::object_host::{HostedTarget, ObjectHost};
 use crate::cluster::simulated_cluster::SimulatedCluster;
+use gupfs_client::AllocateMode;
 use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::Name;
 use std::sync::Arc;
+
+/// Most bytes that a program allocates in one call to fill the disks.
+const FILL_STEP: u64 = 400_000;
 
 /// `ends_clients`: the seed's plan has faults of clients.
 pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom, ends_clients: bool) {
@@ -44,7 +50,9 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom, e
                     .end_disk_fault(DiskFault::ObjectDisk, cluster.millis());
             }
             1 if cuts_power => lose_power(&cluster, number, &random, ends_clients).await,
-            // A program that takes the space which an object server has promised to clients may cost them unsent bytes at any time.
+            2 if cluster.write_behind && only.is_some() => fill_as_client(&cluster, &random).await,
+            // Another program takes space of the disk. Where clients write behind, that may cost them unsent bytes at any time: the space may
+            // be reserved.
             2 if !cluster.write_behind => fill_disk(&cluster, number, target, &random).await,
             _ => {
                 crash(&cluster, &stores(oss), &random).await;
@@ -103,6 +111,40 @@ async fn fill_disk(
     target.store.leave_free(random.below(200_000)).await;
     cluster.sleep(millis(random, 6_000)).await;
     target.store.restore_capacity();
+    cluster
+        .fault_record
+        .end_disk_fault(DiskFault::Full, cluster.millis());
+}
+
+/// A program allocates all space of all disks that no session has reserved, and frees it again.
+async fn fill_as_client(cluster: &SimulatedCluster, random: &FakeRandom) {
+    let (_, client) = cluster.client_hosts[0].wait_for_client().await;
+    cluster.record("a program fills all disks");
+    cluster.monitor.count("small disks filled by a client");
+    (cluster.fault_record).begin_disk_fault(DiskFault::Full, cluster.millis());
+    let name = Name::new(format!("filler{}", random.u64()).as_bytes()).expect("a short name");
+    let (caller, root) = (caller(), client.root());
+    let (mode, open) = (create_mode(), read_write());
+    let made = client.create(&caller, root, &name, mode, true, open, no_flags());
+    let file = made.await.expect("no fault concerns the metadata server");
+    let file = file.file;
+    let (mut end, until) = (0, cluster.millis() + 6_000);
+    while cluster.millis() < until && !cluster.is_over() {
+        let allocate = AllocateMode::Allocate { keep_size: false };
+        let len = 1 + random.below(FILL_STEP);
+        match client.allocate(&file, allocate, end, len, false).await {
+            Ok(()) => end += len,
+            Err(_) => cluster.sleep(millis(random, 100)).await,
+        }
+        for oss in &cluster.osses {
+            let checked = oss.check_reserved_space().await;
+            checked.expect("reserved space is free");
+        }
+    }
+    let removed = client.unlink(&caller, root, &name).await;
+    removed.expect("no fault concerns the metadata server");
+    let closed = client.release(file.id()).await;
+    cluster.record(format_args!("the program closes {end} bytes: {closed:?}"));
     cluster
         .fault_record
         .end_disk_fault(DiskFault::Full, cluster.millis());
