@@ -77,17 +77,25 @@ fn copied(from: &Path, to: &Path) -> Vec<u8> {
     fs::read(to).unwrap()
 }
 
-/// All of a file by sendfile(2), to its size.
+/// All of a file by sendfile(2). Linux limits it to the size that it has for the inode. That may be less than what fstat has just returned: it discards
+/// the reply if one to another program, with an older size, came while the request was under way (docs/verify.md). So this looks again.
 fn sent(file: &File, to: &Path) -> Vec<u8> {
-    let size = file.metadata().unwrap().len();
     let out = File::create(to).unwrap();
-    let mut at = 0;
-    while at < size {
-        let rest = (size - at) as usize;
-        let sent = rustix::fs::sendfile(&out, file, Some(&mut at), rest);
-        assert!(sent.unwrap() > 0, "nothing more at {at} of {size}");
+    let (mut at, mut looks) = (0, 0);
+    loop {
+        let size = file.metadata().unwrap().len();
+        looks += 1;
+        while at < size {
+            let rest = (size - at) as usize;
+            if rustix::fs::sendfile(&out, file, Some(&mut at), rest).unwrap() == 0 {
+                break;
+            }
+        }
+        if at >= size {
+            return fs::read(to).unwrap();
+        }
+        assert!(looks < 50, "nothing more at {at} of {size}");
     }
-    fs::read(to).unwrap()
 }
 
 /// `tail -f`. inotify reports no changes of other mounts.
