@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 fn length() -> Duration {
     let set = std::env::var("GUPFS_CLUSTER_GROWS");
-    Duration::from_secs(set.map_or(3, |set| set.parse().unwrap()))
+    Duration::from_secs(set.map_or(2, |set| set.parse().unwrap()))
 }
 
 const LINE: usize = 16;

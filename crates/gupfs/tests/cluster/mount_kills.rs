@@ -112,46 +112,6 @@ fn change_all(dir: &Path, is_over: &AtomicBool) -> Duration {
     longest
 }
 
-#[test]
-fn changes_wait_for_a_mount_killed_during_their_notifications_no_longer_than_its_term() {
-    if !can_mount() {
-        return;
-    }
-    let mut cluster = TestCluster::new(2, 2);
-    let [a, b] = [0, 1].map(|number: usize| cluster.mounts[number].at.join("dir"));
-    fs::create_dir(&b).unwrap();
-    for number in 0..FILES {
-        fs::write(b.join(format!("f{number}")), vec![b'-'; 1 + number * 9_000]).unwrap();
-    }
-    let mut random = Random::of_this_run();
-    let is_over = AtomicBool::new(false);
-    let longest = std::thread::scope(|scope| {
-        let ending = Ends(&is_over);
-        let changing = scope.spawn(|| change_all(&b, &is_over));
-        for _ in 0..kills() {
-            let looking = [0; 2].map(|_| look(&a));
-            random.pause(500..3_000);
-            kill_first(&mut cluster);
-            looking.into_iter().for_each(ends_soon);
-            // At once: its former session may still live.
-            cluster.mounts[0].daemon.start_again();
-            let seen = a.parent().unwrap().join("seen");
-            fs::write(b.parent().unwrap().join("seen"), "by the new session").unwrap();
-            assert_eq!(fs::read(&seen).unwrap(), b"by the new session");
-            fs::remove_file(&seen).unwrap();
-        }
-        drop(ending);
-        changing.join().unwrap()
-    });
-    eprintln!("{} kills, the longest change took {longest:?}", kills());
-    assert!(longest < TERM_MOST, "{longest:?}");
-    for number in 0..FILES {
-        let [of_a, of_b] = [&a, &b].map(|dir| fs::read(dir.join(format!("f{number}"))));
-        assert!(of_a.unwrap() == of_b.unwrap(), "f{number}");
-    }
-    cluster.stop();
-}
-
 const RECORD: usize = 1_000;
 
 /// Never zeros.
@@ -242,69 +202,89 @@ fn check_records(path: &Path, least: usize) -> usize {
     records
 }
 
+/// Programs of the mount write, look and replace until it is killed. What they must find again is in the file of each.
+fn work_until_killed(cluster: &mut TestCluster, dir: &str, random: &mut Random) {
+    let [at_a, at_b] = [0, 1].map(|number: usize| cluster.mounts[number].at.join(dir));
+    fs::create_dir(&at_a).unwrap();
+    let (known, of_shown) = (Known::default(), AtomicUsize::new(0));
+    let is_over = AtomicBool::new(false);
+    let looking = [0; 2].map(|_| look(&cluster.mounts[0].at.join("looked at")));
+    std::thread::scope(|scope| {
+        let ending = Ends(&is_over);
+        let works = [
+            scope.spawn(|| {
+                let synced = Some(&known.synced);
+                write_records(&at_a.join("synced"), &known.written, synced)
+            }),
+            scope.spawn(|| write_records(&at_a.join("shown"), &of_shown, None)),
+            scope.spawn(|| replace(&at_a, &known.replaced)),
+        ];
+        let reading = scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                read_last(&at_b.join("shown"), &known.read);
+            }
+        });
+        random.pause(500..3_000);
+        kill_first(cluster);
+        for work in works {
+            work.join().unwrap().unwrap_err();
+        }
+        looking.into_iter().for_each(ends_soon);
+        // At once: its former session may still live.
+        cluster.mounts[0].daemon.start_again();
+        drop(ending);
+        reading.join().unwrap();
+    });
+    let [synced, read, replaced, written] =
+        [&known.synced, &known.read, &known.replaced, &of_shown].map(|it| it.load(SeqCst));
+    let kept = [
+        check_records(&at_b.join("synced"), synced),
+        check_records(&at_b.join("shown"), read),
+    ];
+    // The last version may have been answered to no program.
+    let bytes = fs::read(at_b.join("replaced")).unwrap();
+    let is_version = |version: usize| bytes == content(version).repeat(1 + version % 150);
+    let versions = [replaced.wrapping_sub(1), replaced];
+    assert!(
+        versions.into_iter().any(is_version),
+        "the file is no version since {replaced}"
+    );
+    eprintln!(
+        "records: {synced} synced, kept {}; {read} read and {written} written, kept {}; {replaced} replacements",
+        kept[0], kept[1]
+    );
+    for name in ["synced", "shown", "replaced"] {
+        assert!(fs::read(at_a.join(name)).unwrap() == fs::read(at_b.join(name)).unwrap());
+    }
+}
+
 #[test]
-fn what_a_killed_mount_has_synced_shown_or_replaced_is_kept() {
+fn a_mount_killed_during_notifications_keeps_what_it_has_shown_and_delays_others_for_its_term() {
     if !can_mount() {
         return;
     }
     let mut cluster = TestCluster::new(2, 2);
-    let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
+    let [a, b] = [0, 1].map(|number: usize| cluster.mounts[number].at.join("looked at"));
+    fs::create_dir(&b).unwrap();
+    for number in 0..FILES {
+        fs::write(b.join(format!("f{number}")), vec![b'-'; 1 + number * 9_000]).unwrap();
+    }
     let mut random = Random::of_this_run();
-    for kill in 0..kills() {
-        let dir = format!("dir{kill}");
-        let (at_a, at_b) = (a.join(&dir), b.join(&dir));
-        fs::create_dir(&at_a).unwrap();
-        let (known, of_shown) = (Known::default(), AtomicUsize::new(0));
-        let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let _ending = Ends(&is_over);
-            let (known, is_over) = (&known, &is_over);
-            let works = [
-                scope.spawn(|| {
-                    let synced = Some(&known.synced);
-                    write_records(&at_a.join("synced"), &known.written, synced)
-                }),
-                scope.spawn(|| write_records(&at_a.join("shown"), &of_shown, None)),
-                scope.spawn(|| replace(&at_a, &known.replaced)),
-            ];
-            let reading = scope.spawn(|| {
-                while !is_over.load(Relaxed) {
-                    read_last(&at_b.join("shown"), &known.read);
-                }
-            });
-            random.pause(400..2_000);
-            kill_first(&mut cluster);
-            is_over.store(true, Relaxed);
-            for work in works {
-                work.join().unwrap().unwrap_err();
-            }
-            reading.join().unwrap();
-        });
-        let [synced, read, replaced, written] =
-            [&known.synced, &known.read, &known.replaced, &of_shown].map(|it| it.load(SeqCst));
-        let begun = Instant::now();
-        let kept = [
-            check_records(&at_b.join("synced"), synced),
-            check_records(&at_b.join("shown"), read),
-        ];
-        // The last version may have been answered to no program.
-        let bytes = fs::read(at_b.join("replaced")).unwrap();
-        let is_version = |version: usize| bytes == content(version).repeat(1 + version % 150);
-        let version = [replaced.wrapping_sub(1), replaced]
-            .into_iter()
-            .find(|it| is_version(*it));
-        assert!(version.is_some(), "the file is no version since {replaced}");
-        eprintln!(
-            "records: {synced} synced, kept {}; {read} read and {written} written, kept {}; {replaced} replacements; waited {:?}",
-            kept[0],
-            kept[1],
-            begun.elapsed()
-        );
-        assert!(begun.elapsed() < TERM_MOST);
-        cluster.mounts[0].daemon.start_again();
-        for name in ["synced", "shown", "replaced"] {
-            assert!(fs::read(at_a.join(name)).unwrap() == fs::read(at_b.join(name)).unwrap());
+    let is_over = AtomicBool::new(false);
+    let longest = std::thread::scope(|scope| {
+        let ending = Ends(&is_over);
+        let changing = scope.spawn(|| change_all(&b, &is_over));
+        for kill in 0..kills() {
+            work_until_killed(&mut cluster, &format!("dir{kill}"), &mut random);
         }
+        drop(ending);
+        changing.join().unwrap()
+    });
+    eprintln!("{} kills, the longest change took {longest:?}", kills());
+    assert!(longest < TERM_MOST, "{longest:?}");
+    for number in 0..FILES {
+        let [of_a, of_b] = [&a, &b].map(|dir| fs::read(dir.join(format!("f{number}"))));
+        assert!(of_a.unwrap() == of_b.unwrap(), "f{number}");
     }
     cluster.stop();
 }

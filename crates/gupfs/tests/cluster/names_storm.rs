@@ -20,7 +20,7 @@ const PROGRAMS: usize = 3;
 
 fn length() -> Duration {
     let set = std::env::var("GUPFS_CLUSTER_STORM");
-    Duration::from_secs(set.map_or(3, |set| set.parse().unwrap()))
+    Duration::from_secs(set.map_or(2, |set| set.parse().unwrap()))
 }
 
 /// Works in its working directory, and checks which path it has. The first arguments are the directory and the file that this program uses

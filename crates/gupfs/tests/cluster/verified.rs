@@ -83,7 +83,7 @@ fn random_operations_on_two_mounts_fit_one_order() {
     }
     let mut cluster = TestCluster::new(2, 2);
     let mounts = cluster.mount_points();
-    mounts_agree(&mut cluster, (&mounts, 8), &[], no_fault);
+    mounts_agree(&mut cluster, (&mounts, 5), &[], no_fault);
 }
 
 /// In long rounds caches are older.
@@ -94,7 +94,7 @@ fn random_operations_of_long_rounds_on_three_mounts_fit_one_order() {
     }
     let mut cluster = TestCluster::new(2, 3);
     let mounts = cluster.mount_points();
-    let run = (&mounts[..], verify_seconds(6));
+    let run = (&mounts[..], verify_seconds(5));
     mounts_agree(&mut cluster, run, &["--round", "30"], no_fault);
     cluster.stop();
 }
