@@ -74,7 +74,7 @@ test-long:
 	GUPFS_FLIPS=400 $(CARGO) test --workspace --test salvage flipped
 	VERIFY_SECONDS=600 $(CARGO) test --workspace --test local agrees_with_itself
 	GUPFS_CLUSTER_FILES=1000000 $(CARGO) test --workspace --test cluster a_thousand_sessions -- --nocapture
-	GUPFS_CLUSTER_VERIFY=600 $(CARGO) test --workspace --test cluster mounts_agree_ -- --nocapture --test-threads=1
+	GUPFS_CLUSTER_VERIFY=600 $(CARGO) test --workspace --test cluster mounts_agree_while -- --nocapture --test-threads=1
 	GUPFS_CLUSTER_VERIFY=600 $(CARGO) test --workspace --test cluster of_long_rounds -- --nocapture
 	GUPFS_CLUSTER_VERIFY_LOST=6 $(CARGO) test --workspace --test cluster the_others_agree -- --nocapture
 	GUPFS_CLUSTER_STORM=60 $(CARGO) test --workspace --test cluster two_mounts_change_the_names -- --nocapture

@@ -2,14 +2,14 @@
 
 use crate::images::run;
 use crate::random::Random;
-use crate::running::can_mount;
+use crate::running::{TIMEOUT, can_mount};
 use crate::test_cluster::{TestCluster, text};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// ext4 on a loop device on a sparse file.
 struct SmallDisk {
@@ -205,17 +205,22 @@ fn check(cluster: &TestCluster, writers: &mut [Writer]) {
     }
 }
 
-/// Space becomes free some time after the removal.
+/// Space becomes free some time after the removal: close(2) returns before the mount has released the file.
 fn writes_again(cluster: &TestCluster, kind: &str) {
     let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
     for number in 0..4 {
         fs::remove_file(b.join(format!("{kind}{number}"))).unwrap();
     }
-    cluster.wait_until("purged", |status| status["mds"]["purging"] == 0);
     let bytes: Vec<u8> = (0..8 << 20).map(|at| (at / 1_000) as u8).collect();
-    let file = File::create(a.join("again")).unwrap();
-    file.write_all_at(&bytes, 0).unwrap();
-    file.sync_all().unwrap();
+    let begun = Instant::now();
+    loop {
+        let file = File::create(a.join("again")).unwrap();
+        let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
+        let Err(error) = written else { break };
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+        assert!(begun.elapsed() < TIMEOUT, "no space becomes free");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     assert!(fs::read(b.join("again")).unwrap() == bytes);
 }
 
