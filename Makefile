@@ -74,6 +74,15 @@ test-long:
 	GUPFS_FLIPS=400 $(CARGO) test --workspace --test salvage flipped
 	VERIFY_SECONDS=600 $(CARGO) test --workspace --test local agrees_with_itself
 	GUPFS_CLUSTER_FILES=1000000 $(CARGO) test --workspace --test cluster a_thousand_sessions -- --nocapture
+	GUPFS_CLUSTER_VERIFY=600 $(CARGO) test --workspace --test cluster mounts_agree_while -- --nocapture --test-threads=1
+	GUPFS_CLUSTER_VERIFY=600 $(CARGO) test --workspace --test cluster of_long_rounds -- --nocapture
+	GUPFS_CLUSTER_VERIFY_LOST=6 $(CARGO) test --workspace --test cluster the_others_agree -- --nocapture
+	GUPFS_CLUSTER_STORM=60 $(CARGO) test --workspace --test cluster two_mounts_change_the_names -- --nocapture
+	GUPFS_CLUSTER_TURNS=25000 $(CARGO) test --workspace --test cluster count_in_one_mapped_page
+	GUPFS_CLUSTER_GROWS=120 $(CARGO) test --workspace --test cluster programs_read_a_prefix -- --nocapture
+	GUPFS_CLUSTER_MOUNT_KILLS=20 $(CARGO) test --workspace --test cluster mount_kills -- --nocapture
+	GUPFS_CLUSTER_NAMES=1000000 $(CARGO) test --workspace --test cluster many_names -- --nocapture
+	GUPFS_CLUSTER_MOVES=20 $(CARGO) test --workspace --test cluster moves_between_mounts
 	@if [ -n "$(XFSTESTS)" ]; then $(MAKE) --no-print-directory xfstests; \
 		else echo "xfstests were not tried: make test-long XFSTESTS=DIR, a folder with a built suite"; fi
 

@@ -15,7 +15,8 @@ build_tools="cc:gcc ld:binutils"
 fuzz_tools="$build_tools c++:g++"
 demo_tools="$build_tools fusermount3:fuse3 mountpoint:util-linux sha256sum:coreutils tar:tar find:findutils"
 cluster_tools="$demo_tools ip:iproute2 tc:iproute2 nsenter:util-linux"
-test_tools="$cluster_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux"
+test_tools="$cluster_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux git:git sqlite3:sqlite3 python3:python3"
+# A test also moves a PostgreSQL database between mounts if Debian's package `postgresql` is installed; otherwise it reports that it did not run.
 
 peers_tools="$demo_tools redis-server:redis-server python3:python3"
 # For the test that renders the page of `gupfs bench report`; if it cannot be installed, the test reports that it did not run.

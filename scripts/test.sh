@@ -10,7 +10,7 @@ set -eu -o pipefail
 cd "$(dirname "$0")/.."
 
 # The names that tests use (crates/skips).
-needs="root fuse io_uring fuse_io_uring namespaces loop_devices kernel file_system architecture browser mpi"
+needs="root fuse io_uring fuse_io_uring namespaces loop_devices kernel file_system architecture browser mpi program"
 
 # The minimum time, in seconds, of the test programs that are listed.
 LISTED_FROM=5

@@ -39,10 +39,12 @@ pub enum Need {
     Browser,
     /// A build with the feature `mpi`.
     Mpi,
+    /// A program that a test runs, such as a database.
+    Program,
 }
 
 impl Need {
-    pub const ALL: [Need; 11] = [
+    pub const ALL: [Need; 12] = [
         Need::Root,
         Need::Fuse,
         Need::IoUring,
@@ -54,6 +56,7 @@ impl Need {
         Need::Architecture,
         Need::Browser,
         Need::Mpi,
+        Need::Program,
     ];
 
     /// The name in the record and in GUPFS_REQUIRE.
@@ -70,6 +73,7 @@ impl Need {
             Need::Architecture => "architecture",
             Need::Browser => "browser",
             Need::Mpi => "mpi",
+            Need::Program => "program",
         }
     }
 }

@@ -34,6 +34,12 @@ for line in sys.stdin:
     os.close(to)
 ";
 
+/// Turns of each program in a mapped page.
+fn turns() -> u64 {
+    let set = std::env::var("GUPFS_CLUSTER_TURNS");
+    set.map_or(60, |set| set.parse().unwrap())
+}
+
 fn python(script: &str, path: &Path, args: &[&str]) -> Child {
     Command::new("python3")
         .args(["-c", script])
@@ -54,7 +60,7 @@ fn programs_on_two_mounts_count_in_one_mapped_page() {
     let mounts = [&cluster.mounts[0].at, &cluster.mounts[1].at];
     // Inline data, and objects.
     for length in [100, 100_000] {
-        let turns = 60;
+        let turns = turns();
         fs::write(mounts[0].join("file"), vec![0; length]).unwrap();
         let counting: Vec<Child> = (1..=4)
             .map(|number: usize| {

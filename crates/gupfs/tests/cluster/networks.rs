@@ -4,6 +4,7 @@ use crate::test_cluster::DaemonHosts;
 use gupfs_skips::{Need, skip};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// How a host is disconnected.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +110,29 @@ impl Drop for Networks {
             let _ = ip(&format!("netns delete {network}"));
         }
     }
+}
+
+/// A cut that is healed on drop, also when the test fails: otherwise its programs could not end.
+struct Healed<'a>(&'a Networks, &'a str, Cut);
+
+impl Drop for Healed<'_> {
+    fn drop(&mut self) {
+        self.0.heal(self.1, self.2);
+    }
+}
+
+/// Cuts the network for this long, or until the work is done if that takes longer.
+pub fn cut_for<T>(
+    networks: &Networks,
+    (host, how, time): (&str, Cut, Duration),
+    meanwhile: impl FnOnce() -> T,
+) -> T {
+    let begun = Instant::now();
+    networks.cut(host, how);
+    let _healed = Healed(networks, host, how);
+    let done = meanwhile();
+    std::thread::sleep(time.saturating_sub(begun.elapsed()));
+    done
 }
 
 fn ip(line: &str) -> Result<(), String> {

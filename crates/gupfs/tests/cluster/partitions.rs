@@ -1,7 +1,7 @@
 //! Network partitions: during short ones calls wait, after long ones clients open new sessions.
 
 use crate::load;
-use crate::networks::{Cut, Networks};
+use crate::networks::{Cut, Networks, cut_for};
 use crate::running::{TIMEOUT, can_mount};
 use crate::test_cluster::TestCluster;
 use std::fs::{self, File, OpenOptions};
@@ -27,29 +27,6 @@ fn long_cuts() -> Vec<Duration> {
         "GUPFS_CLUSTER_AWAY: a session may live 22 s"
     );
     cuts
-}
-
-/// A cut that is healed on drop, also when the test fails: otherwise its programs could not end.
-struct Healed<'a>(&'a Networks, &'a str, Cut);
-
-impl Drop for Healed<'_> {
-    fn drop(&mut self) {
-        self.0.heal(self.1, self.2);
-    }
-}
-
-/// Cuts the network for this long, or until the work is done if that takes longer.
-fn cut_for<T>(
-    networks: &Networks,
-    (host, how, time): (&str, Cut, Duration),
-    meanwhile: impl FnOnce() -> T,
-) -> T {
-    let begun = Instant::now();
-    networks.cut(host, how);
-    let _healed = Healed(networks, host, how);
-    let done = meanwhile();
-    std::thread::sleep(time.saturating_sub(begun.elapsed()));
-    done
 }
 
 /// Operations that need only the metadata server.
@@ -79,7 +56,7 @@ fn nobody_notices(how: Cut) {
     let own = [0, 1].map(|number| mounts[number].join(format!("of mount {number}")));
     own.iter().for_each(|dir| fs::create_dir(dir).unwrap());
     let [a, b] = &own;
-    let sessions = sessions(&cluster);
+    let sessions = cluster.sessions();
     // The mount has the write lease, and needs no metadata server to write and read the file.
     let held = File::options()
         .create_new(true)
@@ -122,7 +99,7 @@ fn nobody_notices(how: Cut) {
     assert!(bytes == [vec![2; 50_000], vec![1; 50_000]].concat());
     let done: u64 = journals.iter().map(|journal| journal.operations).sum();
     eprintln!("3 cuts of {SHORT:?}, {how:?}: {done} operations, each done once");
-    assert_eq!(self::sessions(&cluster), sessions, "a session has ended");
+    assert_eq!(cluster.sessions(), sessions, "a session has ended");
     cluster.stop();
 }
 
@@ -134,13 +111,6 @@ fn calls_wait_during_a_short_failure_of_a_network_interface() {
 #[test]
 fn calls_wait_during_a_short_silent_partition() {
     nobody_notices(Cut::Silence);
-}
-
-/// The metadata server's sessions, by number.
-fn sessions(cluster: &TestCluster) -> Vec<String> {
-    let status = cluster.status();
-    let sessions = status["mds"]["sessions"].as_object().unwrap();
-    sessions.keys().cloned().collect()
 }
 
 fn in_the_end<T>(what: &str, mut run: impl FnMut() -> io::Result<T>) -> T {
@@ -201,7 +171,7 @@ fn a_mount_is_away(cluster: &TestCluster, networks: &Networks, (how, time): (Cut
     let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
     let [first, second] = ["first", "second"].map(|name| Open::on(a, name));
     let of_b = Open::on(b, "of the other");
-    let before = sessions(cluster);
+    let before = cluster.sessions();
     let went_on = std::thread::scope(|scope| {
         let waits = cut_for(networks, ("mnt0", how, time), || {
             let waits = scope.spawn(|| fs::create_dir(a.join("made meanwhile")));
@@ -216,7 +186,7 @@ fn a_mount_is_away(cluster: &TestCluster, networks: &Networks, (how, time): (Cut
             second.is_whole(b);
             of_b.file.write_all_at(&[2; 10], 0).unwrap();
             of_b.file.sync_all().unwrap();
-            let now = sessions(cluster);
+            let now = cluster.sessions();
             assert!(now.len() == 1 && before.contains(&now[0]), "{now:?}");
             waits
         });
@@ -239,7 +209,7 @@ fn a_mount_is_away(cluster: &TestCluster, networks: &Networks, (how, time): (Cut
     of_b.is_whole(a);
     let bytes = fs::read(a.join(&first.name)).unwrap();
     assert!(bytes[10..] == [vec![1; LONG - 10], vec![4; 10]].concat());
-    let after = sessions(cluster);
+    let after = cluster.sessions();
     assert!(after.len() == 2, "{after:?}");
     assert_eq!(after.iter().filter(|it| before.contains(it)).count(), 1);
 }
@@ -257,7 +227,7 @@ fn the_metadata_server_is_away(
             &format!("held {}", mount.display()).replace('/', "_"),
         )
     });
-    let before = sessions(cluster);
+    let before = cluster.sessions();
     cut_for(networks, ("mds", how, time), || {});
     for mount in mounts {
         in_the_end("a new session", || fs::write(mount.join("new"), "new"));
@@ -280,7 +250,7 @@ fn an_object_server_is_away(
 ) {
     let waits = ["--deadline", "none"];
     let mounts = [cluster.mount_with(&waits), cluster.mount_with(&waits)];
-    let before = sessions(cluster);
+    let before = cluster.sessions();
     let journals = load::while_working(&mounts, || {
         std::thread::sleep(Duration::from_secs(1));
         cut_for(networks, ("oss1", how, time), || {
@@ -289,7 +259,7 @@ fn an_object_server_is_away(
     });
     let done: u64 = journals.iter().map(|journal| journal.operations).sum();
     eprintln!("an object server away for {time:?}, {how:?}: {done} operations");
-    assert_eq!(sessions(cluster), before, "a session has ended");
+    assert_eq!(cluster.sessions(), before, "a session has ended");
 }
 
 fn sessions_end(how: Cut) {

@@ -59,6 +59,9 @@ const BLOCKS: usize = 24;
 /// The expectations of one program: which version of each block an fsync has made durable, or may not have yet.
 struct Book {
     file: File,
+    /// Of all blocks of the file every so manieth is this program's, from the first on.
+    step: usize,
+    first: usize,
     versions: Vec<u64>,
     unsynced: Vec<usize>,
     last: u64,
@@ -67,10 +70,13 @@ struct Book {
 }
 
 impl Book {
-    fn open(path: &Path) -> Book {
-        let file = File::create_new(path).unwrap();
+    fn open(path: &Path, (first, step): (usize, usize)) -> Book {
+        let mut open = File::options();
+        let open = open.write(true).create(true).truncate(false);
         Book {
-            file,
+            file: open.open(path).unwrap(),
+            step,
+            first,
             versions: vec![0; BLOCKS],
             unsynced: Vec::new(),
             last: 0,
@@ -79,10 +85,14 @@ impl Book {
         }
     }
 
+    fn offset(&self, block: usize) -> u64 {
+        ((block * self.step + self.first) * BLOCK) as u64
+    }
+
     fn write(&mut self, block: usize) {
         self.last += 1;
         let bytes = [self.last.to_le_bytes(); BLOCK / 8].concat();
-        let at = (block * BLOCK) as u64;
+        let at = self.offset(block);
         self.file.write_all_at(&bytes, at).unwrap();
         self.versions[block] = self.last;
         self.unsynced.push(block);
@@ -105,7 +115,7 @@ impl Book {
     fn check(&self, file: &File) {
         for (block, version) in self.versions.iter().enumerate() {
             let mut bytes = vec![0; BLOCK];
-            let got = file.read_at(&mut bytes, (block * BLOCK) as u64).unwrap();
+            let got = file.read_at(&mut bytes, self.offset(block)).unwrap();
             let there = bytes[..got].chunks(8).map(|word| {
                 let mut eight = [0; 8];
                 eight[..word.len()].copy_from_slice(word);
@@ -119,6 +129,16 @@ impl Book {
 
 #[test]
 fn power_cuts_of_an_object_server_are_reported_by_fsync_and_lose_no_synced_data() {
+    programs_sync_during_power_cuts(1);
+}
+
+#[test]
+fn power_cuts_of_an_object_server_lose_no_synced_data_of_a_file_that_two_mounts_write() {
+    programs_sync_during_power_cuts(4);
+}
+
+/// Four programs on two mounts; so many of them write the same file.
+fn programs_sync_during_power_cuts(of_a_file: usize) {
     if !can_mount() {
         return;
     }
@@ -129,12 +149,11 @@ fn power_cuts_of_an_object_server_are_reported_by_fsync_and_lose_no_synced_data(
     let enough = AtomicBool::new(false);
     let books: Vec<Book> = std::thread::scope(|scope| {
         let work = |program: usize| {
-            let path = cluster.mounts[program % 2]
-                .at
-                .join(format!("file{program}"));
+            let mount = &cluster.mounts[program % 2].at;
+            let path = mount.join(format!("file{}", program / of_a_file));
             let enough = &enough;
             scope.spawn(move || {
-                let mut book = Book::open(&path);
+                let mut book = Book::open(&path, (program % of_a_file, of_a_file));
                 for round in 0.. {
                     book.write((round * 7 + program) % BLOCKS);
                     if round % 20 == 19 {
@@ -162,9 +181,8 @@ fn power_cuts_of_an_object_server_are_reported_by_fsync_and_lose_no_synced_data(
         programs.into_iter().map(|it| it.join().unwrap()).collect()
     });
     for (program, book) in books.iter().enumerate() {
-        let other = cluster.mounts[(program + 1) % 2]
-            .at
-            .join(format!("file{program}"));
+        let other = &cluster.mounts[(program + 1) % 2].at;
+        let other = other.join(format!("file{}", program / of_a_file));
         book.check(&File::open(other).unwrap());
     }
     let count = |of: fn(&Book) -> u64| books.iter().map(of).sum::<u64>();

@@ -336,6 +336,17 @@ impl TestCluster {
         point
     }
 
+    pub fn mount_points(&self) -> Vec<PathBuf> {
+        self.mounts.iter().map(|mount| mount.at.clone()).collect()
+    }
+
+    /// The metadata server's sessions, by number.
+    pub fn sessions(&self) -> Vec<String> {
+        let status = self.status();
+        let sessions = status["mds"]["sessions"].as_object().unwrap();
+        sessions.keys().cloned().collect()
+    }
+
     /// What `gupfs status` of a mount says.
     pub fn status_of(mount: &Path) -> serde_json::Value {
         let output = gupfs(["status", "--json", &text(mount)]);

@@ -10,6 +10,11 @@ use tokio::net::TcpStream;
 /// Connection Attempt Delay of RFC 8305: the time after which the next address is tried as well, with the recommended value.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
+/// The time after which an address that has not answered is tried once more, beside the former attempts: Linux repeats the packet of an
+/// attempt only after 1, 3, 7 and 15 s, so it would notice the end of a silent partition up to 8 s late, and a session would end that could
+/// have been renewed.
+const REPEAT_DELAY: Duration = Duration::from_secs(2);
+
 /// The order in which the addresses are tried: IPv6 and IPv4 alternate, since usually one of the two fails as a whole. The order
 /// begins with the address that follows `after`.
 pub fn connection_order(found: Vec<SocketAddr>, after: Option<&str>) -> Vec<SocketAddr> {
@@ -45,22 +50,44 @@ pub fn connection_order(found: Vec<SocketAddr>, after: Option<&str>) -> Vec<Sock
 /// # Errors
 /// When no address accepts a connection, with the error of each.
 pub async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream> {
+    connect_first_by(addresses, TcpStream::connect).await
+}
+
+async fn connect_first_by<T, F: Future<Output = Result<T>>>(
+    mut addresses: Vec<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> Result<T> {
     let several = addresses.len() > 1;
-    let mut left = addresses.into_iter();
+    let mut left = addresses.clone().into_iter();
     let mut trying = FuturesUnordered::new();
     let mut failures: Vec<(SocketAddr, Error)> = Vec::new();
     loop {
         if let Some(address) = left.next() {
-            trying.push(async move { (address, TcpStream::connect(address).await) });
+            let attempt = connect(address);
+            trying.push(async move { (address, attempt.await) });
         }
-        let is_more = left.len() > 0;
+        let delay = match left.len() {
+            0 => REPEAT_DELAY,
+            _ => ATTEMPT_DELAY,
+        };
+        let is_more = left.len() > 0 || !trying.is_empty();
         tokio::select! {
             biased;
             Some((address, outcome)) = trying.next() => match outcome {
                 Ok(stream) => return Ok(stream),
-                Err(error) => failures.push((address, error)),
+                Err(error) => {
+                    // Attempts to it that are still under way fail soon.
+                    if addresses.contains(&address) {
+                        failures.push((address, error));
+                    }
+                    addresses.retain(|other| *other != address);
+                }
             },
-            () = tokio::time::sleep(ATTEMPT_DELAY), if is_more => {}
+            () = tokio::time::sleep(delay), if is_more => {
+                if left.len() == 0 {
+                    left = addresses.clone().into_iter();
+                }
+            }
             else => return Err(failure(failures, several)),
         }
     }
@@ -131,6 +158,29 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(60), connect_first(vec![dead, at]));
         let stream = connecting.await.unwrap().unwrap();
         assert_eq!(stream.peer_addr().unwrap(), at);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_does_not_answer_is_tried_again_beside_the_former_attempts() {
+        let [silent, refusing] = ["10.0.0.1:1", "10.0.0.2:1"].map(|text| text.parse().unwrap());
+        let attempts = std::cell::Cell::new(0);
+        let connect = |address: SocketAddr| {
+            attempts.set(attempts.get() + usize::from(address == silent));
+            let number = attempts.get();
+            async move {
+                match number {
+                    _ if address == refusing => Err(ErrorKind::ConnectionRefused.into()),
+                    // The network is repaired before the fourth attempt.
+                    1..4 => std::future::pending().await,
+                    _ => Ok(number),
+                }
+            }
+        };
+        let begun = tokio::time::Instant::now();
+        let connected = connect_first_by(vec![silent, refusing], connect).await;
+        assert_eq!(connected.unwrap(), 4);
+        let least = ATTEMPT_DELAY + 3 * REPEAT_DELAY;
+        assert!((least..least + ATTEMPT_DELAY).contains(&begun.elapsed()));
     }
 
     #[tokio::test]
