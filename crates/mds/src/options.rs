@@ -31,6 +31,9 @@ pub struct MdsOptions {
     pub accept_loss: bool,
     /// What remote servers reported of their targets before the start (`TargetSurvey`), if loss is accepted.
     pub surveyed: Vec<SurveyedTarget>,
+    /// Directories may ask for mirrored files, which are not finished (docs/decisions/2026-11-26-mirrors.md). Files that are mirrored already stay
+    /// so without it.
+    pub allow_mirrors: bool,
     /// Sessions outlive this server: a client that reports in time after a start keeps its session. Otherwise every start
     /// ends all sessions.
     pub keep_sessions: bool,
@@ -57,6 +60,7 @@ impl MdsOptions {
             key: None,
             accept_loss: false,
             surveyed: Vec::new(),
+            allow_mirrors: false,
             keep_sessions: false,
         }
     }

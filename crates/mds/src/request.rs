@@ -37,6 +37,8 @@ pub struct RequestHandler {
     pub leases: Arc<LeaseService>,
     pub operations: ClientOperations,
     pub capability_replies: Arc<CapabilityReplies>,
+    /// Directories may ask for mirrored files.
+    pub allow_mirrors: bool,
     pub owner_epoch: OwnerEpoch,
     pub clock: Clock,
 }
@@ -92,6 +94,12 @@ impl RequestHandler {
         };
         self.check_instance(request)?;
         match &request.op {
+            meta::MetaOp::SetDefaultLayout {
+                layout: Some(layout),
+                ..
+            } if layout.is_redundant() && !self.allow_mirrors => {
+                return Err(FsError::NotSupported);
+            }
             meta::MetaOp::Renew => {
                 let session_capability = self.registry.renew(request.session)?;
                 return Ok(MetaReplyBody::Renewed { session_capability });

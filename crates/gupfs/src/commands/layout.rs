@@ -58,7 +58,7 @@ pub struct Set {
     /// Place the first stripe on this OST instead of the one with most free space
     #[arg(long, value_name = "N")]
     first_ost: Option<u16>,
-    /// What new files survive: 'mirror:N' stores each byte N times (2 to 4), on different hosts if there are several; 'none' once
+    /// What new files survive: 'mirror:N' (not finished; `gupfs mds --allow-mirrors`) stores each byte N times, on different hosts if there are several; 'none' once
     #[arg(long, default_value_t = Redundancy::None, value_name = "none|mirror:N")]
     redundancy: Redundancy,
     /// Remove the default layout of this directory: the parent directory decides again
@@ -103,7 +103,7 @@ impl Set {
         let view = set.map_err(|error| match self.redundancy {
             Redundancy::None => error,
             Redundancy::Mirror(copies) => error.todo(format!(
-                "mirror:{copies} needs OSTs in {copies} failure domains: hosts, or on one host servers, or OSTs of one server; 'gupfs status' lists them"
+                "mirrored files are not finished: they need `gupfs mds --allow-mirrors`; and mirror:{copies} needs OSTs in {copies} failure domains: hosts, or on one host servers, or OSTs of one server; 'gupfs status' lists them"
             )),
         })?;
         print!("{}", view.text());

@@ -46,6 +46,9 @@ pub struct Mds {
     /// Start although data or metadata that was acknowledged as durable is lost; the log names each loss
     #[arg(long)]
     accept_loss: bool,
+    /// Accept `gupfs layout set --redundancy mirror:N`, which is not finished: lost OSTs are not replaced, and under partitions copies may differ
+    #[arg(long)]
+    allow_mirrors: bool,
     /// Print events (ready, stopping, stopped) as JSON objects, one a line
     #[arg(long)]
     json: bool,
@@ -66,6 +69,7 @@ impl Mds {
         let settings = daemon::mds::Settings {
             config,
             accept_loss: self.accept_loss,
+            allow_mirrors: self.allow_mirrors,
             json: self.json,
         };
         let threads = settings.config.threads.clone();

@@ -25,6 +25,7 @@ use std::sync::Arc;
 pub struct Settings {
     pub config: Config,
     pub accept_loss: bool,
+    pub allow_mirrors: bool,
     pub json: bool,
 }
 
@@ -192,6 +193,7 @@ async fn start(
     options.surveyed = surveyed;
     options.key = key;
     options.keep_sessions = true;
+    options.allow_mirrors = settings.allow_mirrors;
     let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
     Ok((mds, listener))
 }

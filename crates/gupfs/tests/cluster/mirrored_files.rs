@@ -40,6 +40,14 @@ fn check(path: &Path, count: u64) {
     }
 }
 
+/// Two object servers, and a metadata server that accepts mirrored files.
+fn cluster_with_mirrors(mounts: usize) -> TestCluster {
+    let mut cluster = TestCluster::new(2, mounts);
+    cluster.mds.kill();
+    cluster.mds.start_again_with(&["--allow-mirrors"]);
+    cluster
+}
+
 fn set_mirrored(dir: &Path) {
     let set = command()
         .args(["layout", "set", "--redundancy", "mirror:2"])
@@ -77,7 +85,7 @@ fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
     if !can_mount() {
         return;
     }
-    let mut cluster = TestCluster::new(2, 2);
+    let mut cluster = cluster_with_mirrors(2);
     let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::create_dir(a.join("kept")).unwrap();
     set_mirrored(&a.join("kept"));
@@ -115,11 +123,27 @@ fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
 }
 
 #[test]
-fn a_redundancy_that_the_servers_cannot_give_is_refused() {
+fn mirrored_files_are_refused_unless_the_metadata_server_allows_them() {
     if !can_mount() {
         return;
     }
     let cluster = TestCluster::new(2, 1);
+    let set = command()
+        .args(["layout", "set", "--redundancy", "mirror:2"])
+        .arg(&cluster.mounts[0].at)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&set.stderr);
+    assert_eq!(set.status.code(), Some(1), "{said}");
+    assert!(said.contains("--allow-mirrors"), "{said}");
+}
+
+#[test]
+fn a_redundancy_that_the_servers_cannot_give_is_refused() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = cluster_with_mirrors(1);
     let set = command()
         .args(["layout", "set", "--redundancy", "mirror:3"])
         .arg(&cluster.mounts[0].at)

@@ -62,6 +62,8 @@ pub struct MdsPartsInput {
     pub issuer: Option<Arc<CapabilityIssuer>>,
     /// Sessions outlive the server.
     pub keeps_sessions: bool,
+    /// Directories may ask for mirrored files.
+    pub allow_mirrors: bool,
 }
 
 /// The parts of one server. Only `Mds` has them all.

@@ -73,6 +73,7 @@ impl RequestParts {
             leases: lower.leases.clone(),
             operations,
             capability_replies,
+            allow_mirrors: input.allow_mirrors,
             owner_epoch: input.owner_epoch,
             clock: input.platform.clock.clone(),
         };

@@ -193,6 +193,7 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
         targets: Arc::new(targets),
         issuer,
         keeps_sessions: options.keep_sessions,
+        allow_mirrors: options.allow_mirrors,
     })
 }
 

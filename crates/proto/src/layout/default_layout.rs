@@ -98,6 +98,12 @@ impl Default for DefaultLayout {
 }
 
 impl DefaultLayout {
+    /// Whether any component has redundancy.
+    pub fn is_redundant(&self) -> bool {
+        let mut components = self.components.iter();
+        components.any(|component| component.redundancy != Redundancy::None)
+    }
+
     /// # Errors
     /// `Invalid` when no layout can have these ranges, units or counts.
     pub fn check(&self) -> Result<(), FsError> {

@@ -86,6 +86,7 @@ impl MetadataHost {
         options.shards = VirtualShards(4);
         options.dial = Some(oss_connections);
         options.keep_sessions = true;
+        options.allow_mirrors = true;
         options.key = identity.cluster_key();
         let mds = Mds::start(options)
             .await
