@@ -58,6 +58,7 @@ async fn parts() -> MdsParts {
         )),
         issuer: None,
         keeps_sessions: false,
+        allow_mirrors: false,
         platform,
     })
 }
