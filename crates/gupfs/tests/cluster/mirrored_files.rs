@@ -48,13 +48,22 @@ fn cluster_with_mirrors(mounts: usize) -> TestCluster {
     cluster
 }
 
+/// As soon as both object servers have reported to the metadata server.
 fn set_mirrored(dir: &Path) {
-    let set = command()
-        .args(["layout", "set", "--redundancy", "mirror:2"])
-        .arg(dir)
-        .output()
-        .unwrap();
-    assert!(set.status.success(), "{set:?}");
+    let begun = Instant::now();
+    let set = || {
+        let mut set = command();
+        set.args(["layout", "set", "--redundancy", "mirror:2"]);
+        set.arg(dir).output().unwrap()
+    };
+    loop {
+        let output = set();
+        if output.status.success() {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{output:?}");
+        std::thread::sleep(Duration::from_millis(300));
+    }
 }
 
 /// How many objects of the file are stale.
@@ -67,6 +76,21 @@ fn stale_objects(path: &Path) -> usize {
     assert!(shown.status.success(), "{shown:?}");
     let text = String::from_utf8(shown.stdout).unwrap();
     text.lines().filter(|line| line.contains(" stale")).count()
+}
+
+/// Returns when a new file gets no stale object.
+fn wait_until_all_targets_are_up(dir: &Path) {
+    let begun = Instant::now();
+    loop {
+        let path = dir.join("probe");
+        write(&File::create(&path).unwrap(), 0..60);
+        let stale = stale_objects(&path);
+        fs::remove_file(&path).unwrap();
+        if stale == 0 {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
 }
 
 fn wait_until_full(path: &Path) {
@@ -89,6 +113,7 @@ fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
     let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::create_dir(a.join("kept")).unwrap();
     set_mirrored(&a.join("kept"));
+    wait_until_all_targets_are_up(&a.join("kept"));
     let (path, seen) = (a.join("kept/f"), b.join("kept/f"));
     let file = File::create_new(&path).unwrap();
     write(&file, 0..50);

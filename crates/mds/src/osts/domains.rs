@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// A number for each target: equal numbers share a domain. Where the targets are on several hosts, a domain is a host; on one host it is a
-/// server process; with one server it is a target. A target without an address is in a domain of its own.
+/// server process; with one server it is a target. Targets whose servers have not reported (None) may be on one host that is no other's.
 pub(super) fn number_domains<'a>(addresses: impl Iterator<Item = Option<&'a str>>) -> Vec<u32> {
     let addresses: Vec<Option<&str>> = addresses.collect();
     let hosts: Vec<Option<&str>> = addresses
@@ -11,14 +11,11 @@ pub(super) fn number_domains<'a>(addresses: impl Iterator<Item = Option<&'a str>
         .map(|address| address.map(host_of))
         .collect();
     for names in [hosts, addresses.clone()] {
-        let distinct: BTreeSet<&str> = names.iter().flatten().copied().collect();
-        if distinct.len() > 1 {
-            let known: Vec<&str> = distinct.into_iter().collect();
-            let number = |(at, name): (usize, Option<&str>)| {
-                let among_known = name.and_then(|name| known.binary_search(&name).ok());
-                among_known.unwrap_or(known.len() + at) as u32
-            };
-            return names.into_iter().enumerate().map(number).collect();
+        // None is the first.
+        let distinct: BTreeSet<Option<&str>> = names.iter().copied().collect();
+        if distinct.len() > 1 || distinct.contains(&None) {
+            let number = |name: Option<&str>| distinct.iter().take_while(|it| **it < name).count();
+            return names.into_iter().map(|name| number(name) as u32).collect();
         }
     }
     (0..addresses.len() as u32).collect()
@@ -34,12 +31,12 @@ mod tests {
     use super::*;
 
     fn domains(addresses: &[&str]) -> Vec<u32> {
-        let address = |text: &&'static str| (!text.is_empty()).then_some(*text);
-        let addresses: Vec<&'static str> = addresses
-            .iter()
-            .map(|text| &*Box::leak(text.to_string().into_boxed_str()))
-            .collect();
-        number_domains(addresses.iter().map(address))
+        let known = |text: &str| !text.is_empty();
+        number_domains(
+            addresses
+                .iter()
+                .map(|text| Some(*text).filter(|text| known(text))),
+        )
     }
 
     #[test]
@@ -47,7 +44,9 @@ mod tests {
         assert_eq!(domains(&["a:1", "a:2", "b:1", "b:1"]), [0, 0, 1, 1]);
         assert_eq!(domains(&["a:1", "a:1", "a:2"]), [0, 0, 1]);
         assert_eq!(domains(&["a:1", "a:1"]), [0, 1]);
-        assert_eq!(domains(&["", "", ""]), [0, 1, 2], "in this process");
-        assert_eq!(domains(&["[::1]:7", "", "[::2]:7"]), [0, 3, 1]);
+        assert_eq!(domains(&["here", "here", "here"]), [0, 1, 2]);
+        assert_eq!(domains(&["[::1]:7", "", "[::2]:7", ""]), [1, 0, 2, 0]);
+        assert_eq!(domains(&["a:1", "a:1", "", ""]), [1, 1, 0, 0]);
+        assert_eq!(domains(&["", "", ""]), [0, 0, 0]);
     }
 }

@@ -1,6 +1,6 @@
 //! The targets as `status` shows them, and as placement sees them.
 
-use super::entry::TargetCondition;
+use super::entry::{TargetCondition, TargetEntry};
 use super::{Targets, domains};
 use gupfs_proto::meta::PlacementTarget;
 use gupfs_proto::{Incarnation, OstId};
@@ -44,8 +44,17 @@ impl Targets {
     /// The targets among which placement chooses, in ascending order. `free` is the space that writers may still use.
     pub fn placement(&self) -> Arc<[PlacementTarget]> {
         let status = self.status();
-        let domains =
-            domains::number_domains(status.iter().map(|target| target.address.as_deref()));
+        let servers: Vec<Option<String>> = {
+            let list = self.list.lock();
+            let server = |entry: &TargetEntry| match (&entry.remote, &entry.peer) {
+                (Some(remote), _) => Some(remote.address.clone()),
+                // In this process.
+                (None, Some(_)) => Some(String::new()),
+                (None, None) => None,
+            };
+            list.values().map(server).collect()
+        };
+        let domains = domains::number_domains(servers.iter().map(Option::as_deref));
         (status.into_iter().zip(domains))
             .map(|(target, domain)| PlacementTarget {
                 ost: target.ost,

@@ -29,7 +29,7 @@ pub(super) fn add_copies(
                 .map(|earlier| component.targets[earlier * stripes + stripe])
                 .collect();
             let target = choose_member(targets, &members, ino).ok_or(FsError::NoSpace)?;
-            if !target.usable {
+            if !target.is_up {
                 without_target.push(component.targets.len());
             }
             component.targets.push(target.ost);
@@ -42,7 +42,7 @@ pub(super) fn add_copies(
     Ok(())
 }
 
-/// A target in another failure domain than all of `members`. Files whose first copies are on one target have their second copies on all others
+/// A target in another failure domain than all of `members`, with free space if there is one. Files whose first copies are on one target have their second copies on all others
 /// in turn, so that the others share its work when it is lost.
 fn choose_member<'a>(
     targets: &'a [PlacementTarget],
@@ -55,13 +55,15 @@ fn choose_member<'a>(
         .collect();
     let is_elsewhere = |target: &&PlacementTarget| !used.contains(&target.domain);
     let others: Vec<&PlacementTarget> = targets.iter().filter(is_elsewhere).collect();
-    let has_space = |target: &&&PlacementTarget| target.usable && target.free > 0;
-    let usable: Vec<&&PlacementTarget> = others.iter().filter(has_space).collect();
     let turn = (ino.counter() / targets.len() as u64) as usize;
-    match usable.is_empty() {
-        false => Some(usable[turn % usable.len()]),
-        true => others.get(turn % others.len().max(1)).copied(),
-    }
+    let has_space = |target: &&PlacementTarget| target.usable && target.free > 0;
+    // One whose free space is not known, or that is full, and one that is down.
+    let choices: [&dyn Fn(&&PlacementTarget) -> bool; 3] =
+        [&has_space, &|target| target.is_up, &|_| true];
+    choices.into_iter().find_map(|is_chosen| {
+        let among: Vec<&&PlacementTarget> = others.iter().filter(|it| is_chosen(it)).collect();
+        (!among.is_empty()).then(|| *among[turn % among.len()])
+    })
 }
 
 #[cfg(test)]
@@ -121,10 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_without_a_usable_target_gets_a_stale_member() {
+    fn a_domain_without_a_target_that_is_up_gets_a_stale_member() {
         let mut targets = targets(2);
-        targets[2].usable = false;
-        targets[3].usable = false;
+        for target in &mut targets[2..] {
+            (target.usable, target.is_up) = (false, false);
+        }
         let layout = mirrored(2, &targets, 300).unwrap();
         for component in &layout.components {
             for stripe in 0..component.stripes() {

@@ -15,8 +15,8 @@ use gupfs_proto::{FileOffset, FsError, Generation, InodeId, Layout, PresenceMap}
 /// The OST of the first object is chosen with a probability proportional to free space, and spread over inode numbers so that
 /// neighbouring files are on different OSTs and every regular selection of files (each, each second, each tenth) covers all OSTs.
 /// The other objects follow in OST order, and the next component continues where the last one ended, so that one file uses as
-/// many OSTs as its layout allows. The members of a mirrored stripe are in different failure domains; a domain without a usable target gets
-/// a member that is stale from the beginning.
+/// many OSTs as its layout allows. The members of a mirrored stripe are in different failure domains; a member on a target that is
+/// down is stale from the beginning.
 ///
 /// # Errors
 /// `NoSpace` without a usable target, or with fewer domains than copies.

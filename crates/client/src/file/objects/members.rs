@@ -23,7 +23,7 @@ pub(super) struct AnySuccess {
 }
 
 impl AnySuccess {
-    fn note(&self) {
+    pub(super) fn note(&self) {
         self.is_reached.store(true, SeqCst);
         self.reached.notify_waiters();
     }

@@ -138,7 +138,13 @@ impl ObjectIo {
             // Where each object has another member, the sync does not wait for a silent target.
             let synced = match objects.iter().all(has_partner) {
                 true => self.call_until_silent(ost, success, synced).await,
-                false => synced.await,
+                false => {
+                    let synced = synced.await;
+                    if synced.is_ok() {
+                        success.note();
+                    }
+                    synced
+                }
             };
             (objects, synced)
         });
