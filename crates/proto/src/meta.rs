@@ -523,21 +523,6 @@ pub enum MetaReplyBody {
 impl MetaReplyBody {
     /// The first version of META whose peers know mirrored layouts.
     pub const MIRRORS_SINCE: u8 = 12;
-
-    /// Whether the reply has a layout that peers of former versions do not know.
-    pub fn has_mirrored_layout(&self) -> bool {
-        match self {
-            MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. } => {
-                opened.layout.is_mirrored()
-            }
-            MetaReplyBody::LeaseReply(reply) => {
-                let outcome = crate::wire::decode_outcome(&reply.outcome);
-                // It contains no other `LeaseReply`.
-                matches!(outcome, Ok(Ok(inner)) if inner.has_mirrored_layout())
-            }
-            _ => false,
-        }
-    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

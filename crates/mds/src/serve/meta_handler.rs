@@ -8,7 +8,7 @@ use crate::mds::Mds;
 use gupfs_proto::FsError;
 use gupfs_proto::callback::CallbackRequest;
 use gupfs_proto::meta::{MetaOp, MetaReply, MetaReplyBody, MetaRequest};
-use gupfs_proto::wire::{MessageKind, ReplyMessage as _};
+use gupfs_proto::wire::{MessageKind, ReplyMessage as _, decode_outcome};
 use gupfs_rpc::{ClientKeyId, ConnectedPeer, ConnectionObserver, PeerHandler, Service};
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl PeerHandler<MetaRequest, MetaReply> for MetaHandler {
             *root_squashed = self.squashes_root_of(&from);
         }
         if !from.accepts_version(MessageKind::META, MetaReplyBody::MIRRORS_SINCE)
-            && matches!(&reply.result, Ok(body) if body.has_mirrored_layout())
+            && matches!(&reply.result, Ok(body) if has_mirrored_layout(body))
         {
             tracing::warn!(%session, client = from.identity().name, "a client of a former version opens a mirrored file: refused");
             return MetaReply::from_error(FsError::NotSupported);
@@ -96,6 +96,21 @@ impl PeerHandler<MetaRequest, MetaReply> for MetaHandler {
             _ => {}
         }
         reply
+    }
+}
+
+/// Whether the reply has a layout that peers of former versions do not know.
+fn has_mirrored_layout(body: &MetaReplyBody) -> bool {
+    match body {
+        MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. } => {
+            opened.layout.is_mirrored()
+        }
+        MetaReplyBody::LeaseReply(reply) => {
+            let outcome = decode_outcome(&reply.outcome);
+            // It contains no other `LeaseReply`.
+            matches!(outcome, Ok(Ok(inner)) if has_mirrored_layout(&inner))
+        }
+        _ => false,
     }
 }
 

@@ -21,7 +21,7 @@ use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_proto::layout::{DefaultComponent, DefaultLayout, Redundancy};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
-use gupfs_proto::{Attr, FileOffset, Incarnation, InodeId, SessionId, Timestamp};
+use gupfs_proto::{Attr, FileOffset, FsError, Incarnation, InodeId, SessionId, Timestamp};
 use gupfs_rpc::Service;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -159,8 +159,18 @@ impl SimulatedCluster {
         let root = client.root();
         let caller = caller();
         self.metadata.give_root_directory_to(&caller).await;
-        let ruled = client.set_default_layout(&caller, root, Some(rule));
-        ruled.await.expect("no fault is injected yet");
+        // Mirrored files need two servers, which report in a moment.
+        while let Err(error) = client
+            .set_default_layout(&caller, root, Some(rule.clone()))
+            .await
+        {
+            assert_eq!(error, FsError::Invalid, "no fault is injected yet");
+            self.platform
+                .platform()
+                .clock
+                .sleep(Duration::from_millis(100))
+                .await;
+        }
     }
 
     /// Spawns a task that belongs to no host, so that the end of a host does not end it.

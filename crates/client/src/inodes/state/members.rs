@@ -1,18 +1,9 @@
 //! The members of mirrored stripes in the state of a file.
 
+use super::member_object::MemberObject;
 use super::object_state::ObjectState;
 use super::objects::FileObjects;
 use gupfs_proto::{InodeId, Layout, ObjectId, OstId, Presence};
-
-/// One object of a file, and where it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MemberObject {
-    pub component: usize,
-    pub index: usize,
-    pub ost: OstId,
-    pub object: ObjectId,
-    pub presence: Presence,
-}
 
 impl FileObjects {
     /// The full members of the stripe that this object belongs to; only the object itself without redundancy.

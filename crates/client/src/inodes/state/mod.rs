@@ -13,6 +13,7 @@ mod fixtures;
 mod inline;
 mod lease;
 mod load;
+mod member_object;
 mod members;
 mod object_state;
 mod objects;
@@ -27,7 +28,7 @@ mod unsynced;
 mod writeback_errors;
 
 pub use chunks::ObjectSpan;
-pub use members::MemberObject;
+pub use member_object::MemberObject;
 pub use object_state::{UnsyncedObject, UnsyncedSince};
 pub use plan::{ReadPlan, WriteLockRange};
 pub use unsent::{UnsentRead, UnsentTotal};

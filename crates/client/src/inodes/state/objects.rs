@@ -1,7 +1,7 @@
 //! The layout of a file, which of its objects exist, and their blocks.
 
 use super::chunks::{self, ObjectSpan};
-use super::members::MemberObject;
+use super::member_object::MemberObject;
 use super::object_state::ObjectState;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{
