@@ -4,8 +4,8 @@ use crate::callback::CallbackTable;
 use crate::join;
 use crate::limits::{OST_CALLS, SCAN_STEP};
 use crate::mirrors::MirrorKeeper;
-use crate::store::MetadataStore;
-use gupfs_namespace::{KeyRange, ParsedKey, RecordKey, RecordKind};
+use crate::store::{MetadataStore, damaged_record};
+use gupfs_namespace::{KeyRange, ParsedKey, Record, RecordKey, RecordKind, StoreFormat};
 use gupfs_proto::callback::CallbackRequest;
 use gupfs_proto::{FsError, InodeId, Layout, OstId, Presence, SessionId};
 use std::collections::BTreeSet;
@@ -37,6 +37,9 @@ impl RestartedTargets {
     /// # Errors
     /// Of the store. The target's server reports again.
     pub async fn leave_out_target(&self, ost: OstId) -> Result<(), FsError> {
+        if !self.has_mirrored_files().await? {
+            return Ok(());
+        }
         let mut files = BTreeSet::new();
         for shard in self.store.all_shards() {
             for kind in [RecordKind::WriteLease, RecordKind::Unconfirmed] {
@@ -61,6 +64,16 @@ impl RestartedTargets {
         Ok(())
     }
 
+    /// Whether any directory has ever asked for mirrored files.
+    async fn has_mirrored_files(&self) -> Result<bool, FsError> {
+        let key = RecordKey::format();
+        let Some(value) = self.store.get_now(&key).await? else {
+            return Ok(false);
+        };
+        let format = StoreFormat::decode(&value).map_err(|error| damaged_record(&key, error))?;
+        Ok(format.features & StoreFormat::MIRRORS != 0)
+    }
+
     async fn leave_out_of_file(&self, ino: InodeId, ost: OstId) -> Result<(), FsError> {
         let Some(layout) = self.keeper.layout(ino).await? else {
             return Ok(());
@@ -69,7 +82,7 @@ impl RestartedTargets {
         if objects.is_empty() {
             return Ok(());
         }
-        // Whoever may read the file by a lease gives that up first.
+        // Sessions that read the file by a lease give that up first.
         self.keeper.mark_stale(ino, objects).await?;
         // A session that writes the file knows the members from when it got its lease. The next one gets a layout without this target, which
         // does not serve now.
