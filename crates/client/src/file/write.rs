@@ -244,8 +244,17 @@ impl FileIo {
         // READs that the kernel waits for meanwhile need a lease, too. Where it is refused, the write gets the error itself.
         let _ = Box::pin(self.leases.acquire_for_write_beside_pages(inode)).await;
         let closed = Box::pin(pages.close(inode.ino, Duration::ZERO)).await;
-        let (range, held) = lock_for_write(inode, at, len).await;
-        (range, held, closed)
+        loop {
+            let (range, held) = lock_for_write(inode, at, len).await;
+            match &closed {
+                // A READ for which the lease was acquired meanwhile: it is answered before this write, or was.
+                Some(pages) if pages.may_have_pages() => {
+                    drop(held);
+                    pages.drop_again().await;
+                }
+                _ => return (range, held, closed),
+            }
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use gupfs_sim::cluster::with_two_kernels;
 use gupfs_sim::kernel::{Directory, File};
 use libc::{O_CREAT, O_RDONLY, O_RDWR, O_TRUNC};
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Inline data, and objects.
@@ -31,7 +33,17 @@ fn two_hosts_store_into_one_page_and_neither_undoes_what_the_other_has_stored() 
         with_two_kernels(seed, async |kernels| {
             let roots = [kernels[0].root(), kernels[1].root()];
             let length = LENGTHS[seed as usize % 2];
-            store_side_by_side(seed, length, [&roots[0], &roots[1]]).await;
+            store_side_by_side(seed, length, [&roots[0], &roots[1]], 2).await;
+        });
+    }
+}
+
+#[test]
+fn programs_that_store_and_write_side_by_side_on_each_host_undo_nothing() {
+    for seed in 0..30 {
+        with_two_kernels(seed, async |kernels| {
+            let roots = [kernels[0].root(), kernels[1].root()];
+            store_side_by_side(seed, LENGTHS[1], [&roots[0], &roots[1]], 4).await;
         });
     }
 }
@@ -167,12 +179,14 @@ async fn change_and_look<F: FileSystem>(seed: u64, length: usize, roots: [&Direc
     assert!(one + other + third + fourth > 100, "seed {seed}");
 }
 
-/// Programs that store side by side on each host.
-const STORING: u64 = 2;
-
-/// Each of several programs on each host counts in a byte of its own of one page, through a mapping or with write(2), and finds there what it
+/// Each of so many programs on each host counts in a byte of its own of one page, through a mapping or with write(2), and finds there what it
 /// has left.
-async fn store_side_by_side<F: FileSystem>(seed: u64, length: usize, roots: [&Directory<F>; 2]) {
+async fn store_side_by_side<F: FileSystem>(
+    seed: u64,
+    length: usize,
+    roots: [&Directory<F>; 2],
+    on_each: u64,
+) {
     make(roots[0], length).await;
     let random = Random::new(seed);
     let counting = async |program: u64| {
@@ -196,10 +210,18 @@ async fn store_side_by_side<F: FileSystem>(seed: u64, length: usize, roots: [&Di
         file.close().await.unwrap();
     };
     let counting = |program| Box::pin(counting(program));
-    tokio::join!(counting(0), counting(1), counting(2), counting(3));
+    let mut running: Vec<_> = (0..2 * on_each).map(counting).collect();
+    poll_fn(|cx| {
+        running.retain_mut(|program| program.as_mut().poll(cx).is_pending());
+        match running.is_empty() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
     for root in roots {
         let file = root.open(b"file", O_RDONLY, 0).await.unwrap();
-        for at in 100..100 + 2 * STORING {
+        for at in 100..100 + 2 * on_each {
             assert_eq!(byte(&file, at).await, CHANGES, "seed {seed}");
             assert_eq!(file.load(at).await, Ok(CHANGES), "seed {seed}");
         }
