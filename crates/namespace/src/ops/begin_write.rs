@@ -1,10 +1,12 @@
 use crate::context::OpContext;
 use crate::driver::{OpResult, Prerequisite};
-use crate::record::{Inode, WriteLeaseMode};
+use crate::record::{Inode, StoreFormat, WriteLeaseMode};
 use crate::requester::RequestingSession;
 use crate::steps::write_lease_grant::{self, LeaseGrant};
-use crate::steps::{default_layout, orphan, privileges, stale_members, truncation, write_lease};
-use crate::view::{OpView, ReadView};
+use crate::steps::{
+    default_layout, feature, orphan, privileges, stale_members, truncation, write_lease,
+};
+use crate::view::OpView;
 use crate::{flag_checks, generations, placement};
 use gupfs_proto::layout::Component;
 use gupfs_proto::meta::{MetaReplyBody, PlacementTarget};
@@ -82,13 +84,18 @@ pub(crate) fn begin_write(
 
 /// The layout of a file that has none: its components get generations from `next_generation` on.
 fn new_layout(
-    view: &mut ReadView,
+    view: &mut OpView,
     context: &PlacementContext,
     inode: &Inode,
     next_generation: u32,
 ) -> OpResult<Layout> {
     if let Some(original) = context.original {
-        return replayed_layout(original, next_generation);
+        let layout = replayed_layout(original, next_generation)?;
+        if layout.is_mirrored() {
+            // The session says so; the store may have lost the default layout that recorded the feature.
+            feature::require(view, StoreFormat::MIRRORS)?;
+        }
+        return Ok(layout);
     }
     let (default_layout, _) = default_layout::of_inode(view, inode)?;
     let first = generations::first_generation(next_generation, context.owner_epoch);
@@ -261,5 +268,37 @@ mod tests {
             .iter_mut()
             .for_each(|target| target.usable = target.ost == OstId(9));
         assert_eq!(server.begin_write(file), Err(FsError::NoSpace));
+    }
+
+    #[test]
+    fn a_replayed_mirrored_layout_keeps_older_programs_out() {
+        use crate::{Record, RecordKey, StoreFormat};
+        use gupfs_proto::layout::ComponentKind;
+        let mut server = TestServer::new(2);
+        let caller = Caller::root();
+        let file = server.create(&caller, ROOT, "f", 0o644).unwrap().ino;
+        let other = server.create(&caller, ROOT, "other", 0o644).unwrap().ino;
+        let mut layout = server.begin_write(other).unwrap().layout;
+        layout.components[1].kind = ComponentKind::Mirrored {
+            copies: 2,
+            version: 1,
+        };
+        let features = |server: &TestServer| {
+            let format = server.records.get(&RecordKey::format()).unwrap();
+            StoreFormat::decode(format).unwrap().features
+        };
+        assert_eq!(features(&server), 0);
+        let original = crate::OriginalResult {
+            created: None,
+            layout: Some(layout),
+        };
+        let op = MetaOp::BeginWrite {
+            ino: file,
+            kill_privileges: false,
+        };
+        (server.original, server.replays) = (Some(original), false);
+        server.request(&caller, &op).unwrap();
+        assert_eq!(features(&server), StoreFormat::MIRRORS);
+        server.assert_clean();
     }
 }

@@ -42,8 +42,8 @@ pub(super) fn add_copies(
     Ok(())
 }
 
-/// A target in another failure domain than all of `members`, with free space if there is one. Files whose first copies are on one target have their second copies on all others
-/// in turn, so that the others share its work when it is lost.
+/// A target in another failure domain than all of `members`, with free space if there is one. Files whose first copies are on one target
+/// have their second copies on all others in turn, so that the others share its work when it is lost.
 fn choose_member<'a>(
     targets: &'a [PlacementTarget],
     members: &[OstId],

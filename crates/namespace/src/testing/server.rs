@@ -5,8 +5,8 @@ use crate::check::{NamespaceCheck, NamespaceReport};
 use crate::rights::OpenRights;
 use crate::{
     ApplyResult, BackgroundOp, CallbackResults, DirectoryBody, Effects, FileBody, FollowUp, Inode,
-    OpContext, Operation, ParsedKey, Prerequisite, Purge, PurgeId, Record, RecordBatch, RecordKey,
-    RecordKind, ShardMachine, initial_batch,
+    OpContext, Operation, OriginalResult, ParsedKey, Prerequisite, Purge, PurgeId, Record,
+    RecordBatch, RecordKey, RecordKind, ShardMachine, initial_batch,
 };
 use bytes::Bytes;
 use gupfs_proto::lease::LeaseKey;
@@ -41,6 +41,8 @@ pub struct TestServer {
     pub cold_cache: bool,
     /// Each change is sent twice, and both replies must be the same.
     pub replays: bool,
+    /// Requests are replays of operations with these results.
+    pub original: Option<OriginalResult>,
     /// Truncates of objects that are not finished; they finish at once if `truncates_at_once`.
     pub pending_truncates: Vec<PurgeId>,
     pub truncates_at_once: bool,
@@ -90,6 +92,7 @@ impl TestServer {
             prerequisite: None,
             cold_cache: false,
             replays: true,
+            original: None,
             pending_truncates: Vec::new(),
             truncates_at_once: true,
             follow_ups: Vec::new(),
@@ -267,7 +270,7 @@ impl TestServer {
             must_queue: self.must_queue,
             callbacks: &self.callbacks,
             seq: Seq(0),
-            replay: None,
+            replay: self.original.as_ref(),
         }
     }
 
