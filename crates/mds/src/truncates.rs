@@ -154,6 +154,10 @@ impl TruncateRunner {
         &self,
         truncate: &PendingTruncate,
     ) -> Result<Vec<(OstId, ObjectId, u64)>, FsError> {
+        // Of a file without a second copy none can be left out, and its record need not be read.
+        if (truncate.objects.iter()).all(|(_, object, _)| object.copy() == 0) {
+            return Ok(truncate.objects.clone());
+        }
         let all = truncate.objects.iter().map(|(_, object, _)| *object);
         let ino = truncate.id.ino;
         let left_out = self.mirrors.leave_out_unreachable(ino, all).await?;
