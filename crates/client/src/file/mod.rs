@@ -19,6 +19,7 @@ mod seek;
 mod sync;
 mod write;
 mod write_behind;
+mod write_lock;
 
 pub use allocate::AllocateMode;
 pub use leases::FileLeases;

@@ -145,7 +145,8 @@ impl FileIo {
         self.clock.sleep(CLOSING_LOCK_MAX).await;
     }
 
-    /// By the state here, which is the file's until the lease ends. Only an object server can delay it, and not for long: the client that waits for
+    /// By the state here, which is the file's until the lease ends. The kernel may get bytes from before a write that holds the lock: that write
+    /// is done again when the kernel has dropped them (`FileIo::write`). Only an object server can delay it, and not for long: the client that waits for
     /// the lease must not wait for a server that is down.
     async fn read_without_waiting(
         &self,
@@ -154,6 +155,7 @@ impl FileIo {
         reading: &PageRead,
     ) -> Result<Vec<Bytes>, FsError> {
         self.mds.check_opened_in(file.session())?;
+        file.inode.start_unlocked_read();
         let end = request.offset.saturating_add(request.len);
         tokio::select! {
             biased;

@@ -3,14 +3,13 @@
 use super::FileIo;
 use super::leases::{InlineWrite, PiggybackedWrite};
 use super::objects::WriteProgress;
-use crate::inodes::{ActiveInode, Durability, OpenFile, RangeLockGuard, WriteLockRange};
-use crate::kernel_pages::ClosedPages;
+use super::write_lock::WriteLock;
+use crate::inodes::{ActiveInode, Durability, OpenFile, WriteLockRange};
 use crate::metrics::Counters;
 use bytes::Bytes;
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::{AccessMode, WritePosition};
 use gupfs_proto::{ByteCount, FileOffset, FsError};
-use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteOptions {
@@ -48,7 +47,7 @@ impl FileIo {
         self.mds.check_opened_in(file.session())?;
         let durability = options.durability.max(file.flags().durability());
         let may_wait = durability == Durability::Answered && !file.flags().direct;
-        let written = self.write_locked(&file.inode, at, data, options, may_wait);
+        let written = self.write_until_pages_follow(&file.inode, at, data, options, may_wait);
         let done = written.await?;
         Counters::add(&self.counters.writes, 1);
         Counters::add(&self.counters.bytes_written, done.written);
@@ -60,70 +59,98 @@ impl FileIo {
         Ok(done)
     }
 
-    /// Writes under the range lock: inline if the file stays small enough, otherwise under the write lease to memory, if the bytes may wait
-    /// there, or to objects.
-    async fn write_locked(
+    /// Writes, and once more if the kernel has got a page meanwhile for which no lock was waited (`FileIo::read_pages`). It may be from before the
+    /// write, and a program that stores into it undoes the write when the kernel writes it back. The second time the kernel has no pages.
+    async fn write_until_pages_follow(
         &self,
         inode: &ActiveInode,
+        mut at: WritePosition,
+        mut data: Bytes,
+        options: WriteOptions,
+        may_wait: bool,
+    ) -> Result<WriteDone, FsError> {
+        loop {
+            let len = ByteCount(data.len() as u64);
+            let lock = match options.from_page_cache {
+                true => WriteLock::with_pages(inode, at, len).await,
+                false => self.lock_without_pages(inode, at, len).await,
+            };
+            let done = self.write_locked(&lock, at, data.clone(), options, may_wait);
+            match done.await? {
+                Some(done) if !lock.is_beside_read() => return Ok(done),
+                Some(done) => {
+                    at = WritePosition::Offset(done.offset);
+                    data.truncate(usize::try_from(done.written).unwrap_or(usize::MAX));
+                }
+                None => {}
+            }
+            tracing::debug!(inode = %inode.ino, "a write begins again: the kernel has read a page beside it");
+        }
+    }
+
+    /// Writes under the range lock: inline if the file stays small enough, otherwise under the write lease to memory, if the bytes may wait
+    /// there, or to objects. None: nothing was written, since a READ was answered beside it.
+    async fn write_locked(
+        &self,
+        lock: &WriteLock<'_>,
         at: WritePosition,
         data: Bytes,
         options: WriteOptions,
         may_wait: bool,
-    ) -> Result<WriteDone, FsError> {
+    ) -> Result<Option<WriteDone>, FsError> {
         tracing::trace!(target: "walk", file = file!(), "write_locked");
+        let inode = lock.inode;
         let len = ByteCount(data.len() as u64);
         let kill_privileges = options.kill_privileges;
-        let (lock_range, _held, _closed) = match options.from_page_cache {
-            true => {
-                let (range, held) = lock_for_write(inode, at, len).await;
-                (range, held, None)
-            }
-            false => self.lock_without_pages(inode, at, len).await,
-        };
-        let changed = lock_range.from.0..lock_range.to.0;
+        let changed = lock.range.from.0..lock.range.to.0;
         self.mds.data_cache().forget(inode.ino, changed);
         let (expected_offset, end) = {
             let state = inode.state();
             (state.offset_of(at), state.end_for_write()?)
         };
         if len == ByteCount(0) {
-            return Ok(WriteDone {
+            return Ok(Some(WriteDone {
                 written: 0,
                 offset: expected_offset.0,
                 size: end.0,
-            });
+            }));
         }
         if expected_offset.0 >= FILE_SIZE_MAX {
             return Err(FsError::TooLarge);
         }
         if may_wait && let Some(done) = self.write_behind(inode, at, &data, kill_privileges) {
-            return Ok(done);
+            return Ok(Some(done));
         }
-        let stays_inline = lock_range == WriteLockRange::WHOLE
+        let stays_inline = lock.range == WriteLockRange::WHOLE
             && inode.state().stays_inline(expected_offset + len);
         if stays_inline
             && let Some(InlineWrite { offset, size }) = (self.leases)
                 .write_inline(inode, at, &data, kill_privileges)
                 .await?
         {
-            return Ok(WriteDone {
+            return Ok(Some(WriteDone {
                 written: len.0,
                 offset: offset.0,
                 size: size.0,
-            });
+            }));
         }
         let piggybacked = (self.leases)
             .acquire_for_write(inode, kill_privileges, at, &data)
             .await?;
         if let Some(PiggybackedWrite { from, progress }) = piggybacked {
-            return self.finish_write(inode, from, progress, true).await;
+            let done = self.finish_write(inode, from, progress, true).await?;
+            return Ok(Some(done));
+        }
+        // Before others can see bytes of it that the page would take back.
+        if lock.is_beside_read() {
+            return Ok(None);
         }
         // The file may be ready for it only now.
         if may_wait && let Some(done) = self.write_behind(inode, at, &data, kill_privileges) {
-            return Ok(done);
+            return Ok(Some(done));
         }
         self.mds.wait_for_valid_session().await?;
-        self.write_objects(inode, at, data).await
+        self.write_objects(inode, at, data).await.map(Some)
     }
 
     /// None: the bytes cannot wait.
@@ -222,55 +249,5 @@ fn write_result(
             offset: offset.0,
             size: inode.state().end_of_file().0,
         }),
-    }
-}
-
-impl FileIo {
-    /// Locks the range that the write needs, while the kernel has no pages of the file. A program that stores into a page which it has read
-    /// before the write would undo the write.
-    async fn lock_without_pages<'a>(
-        &self,
-        inode: &'a ActiveInode,
-        at: WritePosition,
-        len: ByteCount,
-    ) -> (WriteLockRange, RangeLockGuard<'a>, Option<ClosedPages>) {
-        let pages = self.mds.kernel_pages();
-        let (range, held) = lock_for_write(inode, at, len).await;
-        // A READ that begins now waits for the range.
-        if !pages.may_have_pages(inode.ino) {
-            return (range, held, None);
-        }
-        drop(held);
-        // READs that the kernel waits for meanwhile need a lease, too. Where it is refused, the write gets the error itself.
-        let _ = Box::pin(self.leases.acquire_for_write_beside_pages(inode)).await;
-        let closed = Box::pin(pages.close(inode.ino, Duration::ZERO)).await;
-        loop {
-            let (range, held) = lock_for_write(inode, at, len).await;
-            match &closed {
-                // A READ for which the lease was acquired meanwhile: it is answered before this write, or was.
-                Some(pages) if pages.may_have_pages() => {
-                    drop(held);
-                    pages.drop_again().await;
-                }
-                _ => return (range, held, closed),
-            }
-        }
-    }
-}
-
-/// Locks the range that the write needs.
-async fn lock_for_write(
-    inode: &ActiveInode,
-    at: WritePosition,
-    len: ByteCount,
-) -> (WriteLockRange, RangeLockGuard<'_>) {
-    tracing::trace!(target: "walk", file = file!(), "lock_for_write");
-    loop {
-        let range = inode.state().write_lock_range(at, len);
-        let held = inode.range_locks.exclusive(range.from..range.to).await;
-        // During the wait the file may have been truncated or its inline data moved, so that the write needs a larger range.
-        if range.covers(inode.state().write_lock_range(at, len)) {
-            return (range, held);
-        }
     }
 }

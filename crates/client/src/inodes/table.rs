@@ -28,6 +28,8 @@ pub struct ActiveInode {
     pub flushing: tokio::sync::Mutex<()>,
     /// Notified when there are many unsent bytes.
     pub unsent_grown: Notify,
+    /// READs for the kernel's page cache that were answered without a lock: beside a write that is not answered yet.
+    unlocked_reads: AtomicU64,
     /// How often the members of mirrored stripes that this client may read have changed.
     member_changes: AtomicU64,
     state: Mutex<InodeState>,
@@ -55,6 +57,15 @@ impl ActiveInode {
             }
             ended.await;
         }
+    }
+
+    /// A READ for the page cache is about to be answered without a lock.
+    pub fn start_unlocked_read(&self) {
+        self.unlocked_reads.fetch_add(1, SeqCst);
+    }
+
+    pub fn unlocked_reads(&self) -> u64 {
+        self.unlocked_reads.load(SeqCst)
     }
 
     /// Members that this client may have read are stale now, or may be.
@@ -133,6 +144,7 @@ impl InodeTable {
                 syncing: tokio::sync::Mutex::default(),
                 flushing: tokio::sync::Mutex::default(),
                 unsent_grown: Notify::new(),
+                unlocked_reads: AtomicU64::new(0),
                 member_changes: AtomicU64::new(0),
                 state: Mutex::new(InodeState::new(self.shared)),
                 lease_ended: Notify::new(),

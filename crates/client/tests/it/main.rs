@@ -9,6 +9,7 @@ mod faults;
 mod leases;
 mod locks;
 mod locks_random;
+mod mapped_pages;
 mod messages;
 mod model;
 mod names;
