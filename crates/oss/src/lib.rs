@@ -8,6 +8,7 @@
 
 mod authorization;
 mod handler;
+mod object_fences;
 mod report;
 mod service;
 mod status;

@@ -17,6 +17,24 @@ impl Service<DataRequest, DataReply> for Oss {
             return Ok(DataReplyBody::Done);
         }
         let target = &self.objects_after_verdict(request.ost).await?;
+        if let DataOp::FenceObject { object, newest } = request.op {
+            self.object_fences(request.ost)
+                .fence(object, newest)
+                .await?;
+            return Ok(DataReplyBody::Done);
+        }
+        let Some(changed) = request.op.changed_object() else {
+            return self.execute(target, request).await;
+        };
+        let change = (self.object_fences(request.ost)).begin(changed, &request.credentials)?;
+        let reply = self.execute(target, request).await;
+        change.finish();
+        reply
+    }
+}
+
+impl Oss {
+    async fn execute(&self, target: &Objects, request: DataRequest) -> DataReply {
         target.note_map_epoch(request.map_epoch);
         // The reply to a change carries the write verifier: the client compares it with the one of its next sync.
         let written = |stat| DataReplyBody::Written(stat, target.write_verifier());
@@ -140,12 +158,10 @@ impl Service<DataRequest, DataReply> for Oss {
                 target.list(after, limit).await.map(DataReplyBody::Objects)
             }
             DataOp::Space => self.space(target).await,
-            DataOp::Fence { .. } => unreachable!("a fence has no target"),
+            DataOp::Fence { .. } | DataOp::FenceObject { .. } => unreachable!("handled before"),
         }
     }
-}
 
-impl Oss {
     /// The target's capacity and the space available to writers. Volumes of different hosts have different numbers in the reply.
     async fn space(&self, target: &Objects) -> DataReply {
         let mut space = target.space().await?;

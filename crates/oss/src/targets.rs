@@ -1,5 +1,6 @@
 //! The targets of one server: the serving ones, and the ones that could not be opened, with the reason.
 
+use crate::object_fences::ObjectFences;
 use crate::{Authorizer, OssStatus};
 use gupfs_proto::{FsError, OstId, SessionId};
 use gupfs_store::object::{Objects, OstStatus};
@@ -31,6 +32,7 @@ pub struct Oss {
     /// Notified when verdicts arrive.
     verdict_arrived: Notify,
     authorizer: Authorizer,
+    object_fences: RwLock<BTreeMap<OstId, Arc<ObjectFences>>>,
 }
 
 impl Oss {
@@ -61,12 +63,21 @@ impl Oss {
             awaiting_verdict: RwLock::default(),
             verdict_arrived: Notify::new(),
             authorizer: Authorizer::default(),
+            object_fences: RwLock::default(),
         })
     }
 
     /// Authorizes requests of other processes.
     pub fn authorizer(&self) -> &Authorizer {
         &self.authorizer
+    }
+
+    /// Of one target.
+    pub(crate) fn object_fences(&self, ost: OstId) -> Arc<ObjectFences> {
+        if let Some(fences) = self.object_fences.read().get(&ost) {
+            return fences.clone();
+        }
+        self.object_fences.write().entry(ost).or_default().clone()
     }
 
     /// The number of this host's volume, unique among the volumes of all hosts.

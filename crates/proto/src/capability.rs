@@ -104,6 +104,23 @@ pub struct SessionCapability {
     pub mac: CapabilityMac,
 }
 
+impl SessionCapability {
+    pub fn time(&self) -> CredentialTime {
+        CredentialTime {
+            epoch: self.epoch,
+            until: self.until,
+        }
+    }
+}
+
+/// When a session capability was issued, in the order of issue: by its owner, and by its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct CredentialTime {
+    pub epoch: OwnerEpoch,
+    /// As of `SessionCapability`.
+    pub until: u64,
+}
+
 /// Credentials of a request to an OST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum DataCredentials {

@@ -1,6 +1,6 @@
 //! Requests to object servers and their replies. They concern bytes of objects, never names or users.
 
-use crate::capability::DataCredentials;
+use crate::capability::{CredentialTime, DataCredentials};
 use crate::error::FsError;
 use crate::ids::{InodeId, MapEpoch, ObjectId, OstId, SessionId, WriteVerifier};
 use crate::time::Timestamp;
@@ -125,6 +125,12 @@ pub enum DataOp {
         existence: ObjectExistence,
         owner: ObjectOwner,
     },
+    /// Fences an object: after the reply no client's change of it takes effect whose session capability is of this time or older. Only the
+    /// metadata server sends this. Since version 6.
+    FenceObject {
+        object: ObjectId,
+        newest: CredentialTime,
+    },
 }
 
 /// The number of a write, the same in each repetition. A session has at most one write under way in a slot of a target. A higher
@@ -163,6 +169,9 @@ impl DataOp {
 
     /// The version of DATA that added space reservations.
     pub const RESERVE_SINCE: u8 = 5;
+
+    /// The version of DATA that added fences of objects.
+    pub const FENCE_OBJECT_SINCE: u8 = 6;
 
     /// A write into reserved space; any other operation as it is.
     #[must_use]
@@ -240,6 +249,7 @@ impl DataOp {
             NumberedWrite { object, .. } => row("numbered_write", One(object), true),
             Reserve { .. } => row("reserve", NamedObjects::None, false),
             ReservedWrite { object, .. } => row("reserved_write", One(object), true),
+            FenceObject { object, .. } => row("fence_object", One(object), false),
         }
     }
 
@@ -257,6 +267,18 @@ impl DataOp {
             NamedObjects::One(object) => Some(object.ino),
             NamedObjects::Many(objects) => objects.first().map(|object| object.ino),
             NamedObjects::None => None,
+        }
+    }
+
+    /// The object that the operation changes.
+    pub fn changed_object(&self) -> Option<ObjectId> {
+        match self.operation() {
+            DataOperation {
+                objects: NamedObjects::One(object),
+                changes: true,
+                ..
+            } => Some(*object),
+            _ => None,
         }
     }
 

@@ -70,8 +70,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // of a former version gets).
     (MessageKind::META, 6, 12),
     // 2: capabilities. 3: write verifiers. 4: numbered writes (an operation). 5: space reservations (two operations and their
-    // replies).
-    (MessageKind::DATA, 3, 5),
+    // replies). 6: fences of objects (an operation).
+    (MessageKind::DATA, 3, 6),
     // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them. 4: downgrade of a write lease.
     // 5: stale members (a request).
     (MessageKind::CALLBACK, 2, 5),
@@ -272,6 +272,7 @@ impl Message for data::DataRequest {
             data::DataOp::Reserve { .. } | data::DataOp::ReservedWrite { .. } => {
                 data::DataOp::RESERVE_SINCE
             }
+            data::DataOp::FenceObject { .. } => data::DataOp::FENCE_OBJECT_SINCE,
             _ => 3,
         }
     }

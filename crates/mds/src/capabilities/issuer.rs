@@ -6,8 +6,8 @@
 use super::OpenCapabilityKey;
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::capability::{
-    Capability, CapabilityKey, CapabilityMac, CapabilityStatement, DataCredentials, Rights,
-    SessionCapability,
+    Capability, CapabilityKey, CapabilityMac, CapabilityStatement, CredentialTime, DataCredentials,
+    Rights, SessionCapability,
 };
 use gupfs_proto::cluster::{CapabilityKeys, KeyShare};
 use gupfs_proto::limits::{SERVER_TERM, SESSION_CAPABILITY_TERM};
@@ -172,6 +172,14 @@ impl CapabilityIssuer {
             epoch,
             until,
             mac: self.session_key.compute_mac(&statement),
+        }
+    }
+
+    /// The time of the newest session capability that may have been issued so far.
+    pub fn newest(&self) -> CredentialTime {
+        CredentialTime {
+            epoch: self.epoch,
+            until: millis(self.platform.clock.boot() + SESSION_CAPABILITY_TERM),
         }
     }
 

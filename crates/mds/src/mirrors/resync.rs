@@ -125,6 +125,8 @@ impl ResyncTask {
                 to: (ost, object),
                 owner,
             };
+            // A change that a client has given up since may still be on its way.
+            self.targets.fence_object(ost, object).await?;
             let copied = copy.run().await?;
             bytes.compared += copied.compared;
             bytes.copied += copied.copied;

@@ -6,10 +6,11 @@
 
 use super::Targets;
 use crate::join;
-use crate::limits::{FENCE_RETRY, FENCE_TIMEOUT, OST_CALLS};
+use crate::limits::{CREDENTIAL_TICK, FENCE_RETRY, FENCE_TIMEOUT, OST_CALLS};
 use gupfs_platform::BootTime;
+use gupfs_proto::capability::CredentialTime;
 use gupfs_proto::data::DataOp;
-use gupfs_proto::{FsError, OstId, SessionId};
+use gupfs_proto::{FsError, ObjectId, OstId, OwnerEpoch, SessionId};
 
 impl Targets {
     /// Returns when no OST begins a request of a session that has ended.
@@ -64,5 +65,24 @@ impl Targets {
         self.call(ost, DataOp::Fence { session }).await?;
         issuer.mark_fenced(session, ost);
         Ok(())
+    }
+
+    /// Returns when no client's request from before this call changes the object any more.
+    ///
+    /// # Errors
+    /// Of the OST.
+    pub async fn fence_object(&self, ost: OstId, object: ObjectId) -> Result<(), FsError> {
+        let newest = match self.issuer() {
+            Some(issuer) => issuer.newest(),
+            // Sessions without capabilities are in the OST's process.
+            None => CredentialTime {
+                epoch: OwnerEpoch(0),
+                until: 0,
+            },
+        };
+        // Those that clients get after the fence are newer.
+        self.clock.sleep(CREDENTIAL_TICK).await;
+        let op = DataOp::FenceObject { object, newest };
+        self.call(ost, op).await.map(|_| ())
     }
 }

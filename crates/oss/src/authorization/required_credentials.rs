@@ -36,7 +36,8 @@ impl RequiredCredentials {
             | DataOp::Quarantine { .. }
             | DataOp::Confirm { .. }
             | DataOp::List { .. }
-            | DataOp::Fence { .. } => RequiredCredentials::Server,
+            | DataOp::Fence { .. }
+            | DataOp::FenceObject { .. } => RequiredCredentials::Server,
         }
     }
 }

@@ -10,29 +10,33 @@ use crate::reply;
 use gupfs_proto::data::DataOp;
 use gupfs_proto::meta::MetaOp;
 use gupfs_proto::{Caller, FsError, ObjectId, OstId};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::SeqCst;
 use tokio::sync::Notify;
 
-/// Whether one of several calls has succeeded: then the others need not wait for silent targets.
+/// The targets at which one of several calls has succeeded. The others need not wait for silent targets if these have the same bytes.
 #[derive(Default)]
-pub(super) struct AnySuccess {
-    is_reached: AtomicBool,
-    reached: Notify,
+pub(super) struct TargetsDone {
+    done: Mutex<BTreeSet<OstId>>,
+    changed: Notify,
 }
 
-impl AnySuccess {
-    pub(super) fn note(&self) {
-        self.is_reached.store(true, SeqCst);
-        self.reached.notify_waiters();
+impl TargetsDone {
+    pub(super) fn note(&self, ost: OstId) {
+        self.done.lock().insert(ost);
+        self.changed.notify_waiters();
     }
 
-    async fn wait(&self) {
-        let mut reached = pin!(self.reached.notified());
-        reached.as_mut().enable();
-        if !self.is_reached.load(SeqCst) {
-            reached.await;
+    /// Returns when the targets that are done are enough.
+    pub(super) async fn wait_until(&self, are_enough: impl Fn(&BTreeSet<OstId>) -> bool) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if are_enough(&self.done.lock()) {
+                return;
+            }
+            changed.await;
         }
     }
 }
@@ -88,10 +92,17 @@ impl ObjectIo {
         T: Unpin,
         F: Future<Output = Result<T, FsError>>,
     {
-        let success = AnySuccess::default();
+        let targets_done = &TargetsDone::default();
         let running = members.iter().map(|member| {
             let call = change(*member);
-            self.call_until_silent(member.ost, &success, call)
+            async move {
+                let any_done = targets_done.wait_until(|done| !done.is_empty());
+                let result = self.call_until_silent(member.ost, any_done, call).await;
+                if result.is_ok() {
+                    targets_done.note(member.ost);
+                }
+                result
+            }
         });
         let results = join::all(running.collect()).await;
         let (mut done, mut missed, mut first_error) = (Vec::new(), Vec::new(), None);
@@ -133,29 +144,25 @@ impl ObjectIo {
         Ok(changed.collect())
     }
 
-    /// Waits for the reply of a target while the target is alive, or while no other member has replied.
+    /// Waits for the reply of a target while the target is alive, or while the others are not done that make it dispensable.
     pub(super) async fn call_until_silent<T>(
         &self,
         ost: OstId,
-        success: &AnySuccess,
+        others_done: impl Future<Output = ()>,
         call: impl Future<Output = Result<T, FsError>>,
     ) -> Result<T, FsError> {
         let mut call = pin!(call);
-        let result = tokio::select! {
+        tokio::select! {
             biased;
             result = call.as_mut() => result,
             () = self.wait_until_silent(ost) => tokio::select! {
                 biased;
                 result = call.as_mut() => result,
-                () = success.wait() => {
+                () = others_done => {
                     Err(FsError::TimedOut(format!("ost{ost}, which does not answer")))
                 }
             },
-        };
-        if result.is_ok() {
-            success.note();
         }
-        result
     }
 
     /// Returns when a target does not answer a question about its space either, a while after this is called.

@@ -1,7 +1,7 @@
 //! Syncing objects, and detecting that a target has lost unsynced writes.
 
 use super::ObjectIo;
-use super::members::AnySuccess;
+use super::members::TargetsDone;
 use crate::inodes::{ActiveInode, ClosedUnsynced, MemberObject, UnsyncedObject};
 use crate::join;
 use crate::limits::{CLOSED_UNSYNCED_MAX, SYNC_BATCH};
@@ -80,9 +80,8 @@ impl ObjectIo {
             left: &self.closed_unsynced,
             objects: self.closed_unsynced.lock().take_over(&mut taken.unsynced),
         };
-        let has_partner =
-            |unsynced: &UnsyncedObject| inode.state().objects.has_partner(&unsynced.object);
-        let mut outcome = self.sync_objects(&taken.unsynced, has_partner).await;
+        let partners = |unsynced: &UnsyncedObject| inode.state().objects.partners(&unsynced.object);
+        let mut outcome = self.sync_objects(&taken.unsynced, partners).await;
         self.leave_out_unsynced_members(inode, &mut outcome).await;
         outcome.check_answered()?;
         from_before.objects.clear();
@@ -121,31 +120,29 @@ impl ObjectIo {
         }
     }
 
-    /// Syncs all targets concurrently. `has_partner`: another full member has the same bytes.
+    /// Syncs all targets concurrently. `partners`: the targets of other full members, which have the same bytes.
     async fn sync_objects(
         &self,
         objects: &[UnsyncedObject],
-        has_partner: impl Fn(&UnsyncedObject) -> bool,
+        partners: impl Fn(&UnsyncedObject) -> Vec<OstId>,
     ) -> SyncOutcome {
-        let has_partner = &has_partner;
+        let partners = &partners;
         let mut by_target: BTreeMap<OstId, Vec<UnsyncedObject>> = BTreeMap::new();
         for unsynced in objects {
             by_target.entry(unsynced.ost).or_default().push(*unsynced);
         }
-        let success = &AnySuccess::default();
+        let targets_done = &TargetsDone::default();
         let running = by_target.into_iter().map(|(ost, objects)| async move {
             let synced = self.sync_target(ost, &objects);
-            // Where each object has another member, the sync does not wait for a silent target.
-            let synced = match objects.iter().all(has_partner) {
-                true => self.call_until_silent(ost, success, synced).await,
-                false => {
-                    let synced = synced.await;
-                    if synced.is_ok() {
-                        success.note();
-                    }
-                    synced
-                }
-            };
+            // Once another member of each object is synced, the sync does not wait for a silent target.
+            let partners_done = targets_done.wait_until(|done| {
+                let mut objects = objects.iter().map(partners);
+                objects.all(|partners| partners.iter().any(|partner| done.contains(partner)))
+            });
+            let synced = self.call_until_silent(ost, partners_done, synced).await;
+            if matches!(&synced, Ok(lost) if lost.is_empty()) {
+                targets_done.note(ost);
+            }
             (objects, synced)
         });
         let mut outcome = SyncOutcome::default();
@@ -188,7 +185,7 @@ impl ObjectIo {
             left: &self.closed_unsynced,
             objects: self.closed_unsynced.lock().take(),
         };
-        let outcome = self.sync_objects(&taken.objects, |_| false).await;
+        let outcome = self.sync_objects(&taken.objects, |_| Vec::new()).await;
         outcome.check_answered()?;
         taken.objects.clear();
         check_lost(&outcome.lost)

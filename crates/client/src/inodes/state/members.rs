@@ -27,12 +27,15 @@ impl FileObjects {
             .collect()
     }
 
-    /// Whether another full member has the same bytes as the object.
-    pub fn has_partner(&self, object: &ObjectId) -> bool {
-        self.position_of(object).is_some_and(|(component, index)| {
-            let component = &self.layout.components[component];
-            component.full_members(component.stripe_of(index)).count() > 1
-        })
+    /// The OSTs of the other full members, which have the same bytes as the object.
+    pub fn partners(&self, object: &ObjectId) -> Vec<OstId> {
+        let Some((component, index)) = self.position_of(object) else {
+            return Vec::new();
+        };
+        let component = &self.layout.components[component];
+        let members = component.full_members(component.stripe_of(index));
+        let others = members.filter(|member| *member != index);
+        others.map(|other| component.targets[other]).collect()
     }
 
     pub fn is_mirrored(&self, component: usize) -> bool {
