@@ -79,7 +79,9 @@ impl RestartedTargets {
             return Ok(());
         };
         let objects = objects_to_leave_out(&layout, ino, ost);
-        if objects.is_empty() {
+        // Those that are stale already: this server, or the one before it, may have ended before it told the sessions.
+        let has_stale = |(_, _, on, _, presence)| on == ost && presence == Presence::Stale;
+        if objects.is_empty() && !layout.objects(ino).any(has_stale) {
             return Ok(());
         }
         // Sessions that read the file by a lease give that up first.
