@@ -3,7 +3,8 @@
 use super::ObjectIo;
 use crate::inodes::{ActiveInode, MemberObject};
 use crate::join;
-use gupfs_proto::FsError;
+use gupfs_proto::data::ObjectStat;
+use gupfs_proto::{FsError, ObjectId};
 use std::collections::BTreeSet;
 
 impl ObjectIo {
@@ -42,23 +43,37 @@ impl ObjectIo {
                 .map(|member| (member.component, stripe(member)))
                 .collect()
         };
-        let may_mark_stale = inode.state().has_exclusive_write_lease();
-        for (component, stripe) in stripes {
-            if !may_mark_stale {
-                let ask = |member: MemberObject| async move {
-                    let stat = self.osts.stat(member.ost, member.object).await?;
-                    Ok((member.object, stat))
-                };
-                let (object, stat) = self.read_members(inode, (component, stripe), ask).await?;
+        for stripe in stripes {
+            for (object, stat) in self.stat_members(inode, stripe).await? {
                 inode.state().learned(lease, object, stat);
-                continue;
-            }
-            let ask = |member: MemberObject| self.osts.stat(member.ost, member.object);
-            let found = (self.change_members(inode, (component, stripe), ask)).await?;
-            for (member, stat) in found {
-                inode.state().learned(lease, member.object, stat);
             }
         }
         Ok(())
+    }
+
+    /// All full members of a stripe under the write lease, and those that do not answer are stale; else one.
+    async fn stat_members(
+        &self,
+        inode: &ActiveInode,
+        stripe: (usize, usize),
+    ) -> Result<Vec<(ObjectId, Option<ObjectStat>)>, FsError> {
+        let may_mark_stale = || inode.state().has_exclusive_write_lease();
+        if may_mark_stale() {
+            let ask = |member: MemberObject| self.osts.stat(member.ost, member.object);
+            match self.change_members(inode, stripe, ask).await {
+                Ok(found) => {
+                    let found = found.into_iter();
+                    return Ok(found.map(|(member, stat)| (member.object, stat)).collect());
+                }
+                // The lease has ended meanwhile.
+                Err(_) if !may_mark_stale() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let ask = |member: MemberObject| async move {
+            let stat = self.osts.stat(member.ost, member.object).await?;
+            Ok((member.object, stat))
+        };
+        Ok(vec![self.read_members(inode, stripe, ask).await?])
     }
 }

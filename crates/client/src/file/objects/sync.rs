@@ -112,6 +112,11 @@ impl ObjectIo {
         if missed.is_empty() {
             return;
         }
+        // Without the write lease the metadata server has been told that these objects are unsynced: it has them synced, or leaves them out if their
+        // target is restarted.
+        if !inode.state().has_exclusive_write_lease() {
+            return outcome.forgive(&missed);
+        }
         match self.mark_stale(inode, &missed).await {
             Ok(()) => outcome.forgive(&missed),
             Err(error) => {
