@@ -161,6 +161,23 @@ mod tests {
     }
 
     #[test]
+    fn a_late_reply_does_not_make_a_stale_member_count_again() {
+        let mut objects = mirrored();
+        objects.mark_members_dirty(0, 0);
+        let second = objects.layout().components[0].targets[1];
+        objects.leave_out_members(second);
+        let stat = ObjectStat {
+            size: 9,
+            blocks: 8,
+            mtime: gupfs_proto::Timestamp::new(5, 0),
+        };
+        objects.written(0, 1, (stat, WriteVerifier(3)));
+        objects.cleared(0, 1, (stat, WriteVerifier(3)));
+        assert_eq!(osts(&objects).len(), 1);
+        assert_eq!(objects.unsynced(INO).len(), 1);
+    }
+
+    #[test]
     fn a_member_that_was_synced_again_counts_with_the_servers_presence() {
         let mut objects = mirrored();
         let mut recorded = objects.layout().clone();

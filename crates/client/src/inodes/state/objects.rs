@@ -147,11 +147,12 @@ impl FileObjects {
         stripe: usize,
         (stat, verifier): (ObjectStat, WriteVerifier),
     ) {
-        let object = self.changed(component, stripe, verifier);
-        object.blocks = Some(object.blocks.unwrap_or(0).max(stat.blocks));
-        self.layout.components[component]
-            .presence
-            .set(stripe, Presence::Present);
+        if let Some(object) = self.changed(component, stripe, verifier) {
+            object.blocks = Some(object.blocks.unwrap_or(0).max(stat.blocks));
+            self.layout.components[component]
+                .presence
+                .set(stripe, Presence::Present);
+        }
     }
 
     /// Bytes of an object were removed, if it exists; an absent object stays absent.
@@ -161,20 +162,26 @@ impl FileObjects {
         stripe: usize,
         (stat, verifier): (ObjectStat, WriteVerifier),
     ) {
-        self.changed(component, stripe, verifier).blocks = Some(stat.blocks);
+        if let Some(object) = self.changed(component, stripe, verifier) {
+            object.blocks = Some(stat.blocks);
+        }
     }
 
+    /// None for a member that has become stale since the request was sent: what it has does not count.
     fn changed(
         &mut self,
         component: usize,
         stripe: usize,
         verifier: WriteVerifier,
-    ) -> &mut ObjectState {
+    ) -> Option<&mut ObjectState> {
+        if self.layout.components[component].presence.get(stripe) == Presence::Stale {
+            return None;
+        }
         let index = self.index(component, stripe);
         let object = &mut self.states[index];
         // Again, after the change: a sync that ran meanwhile may have cleared the mark.
         object.sync.mark(Some(verifier));
-        object
+        Some(object)
     }
 
     /// The chunks of `offset .. offset + len`, none longer than `message_max`. An unsynced object is `Maybe`: its server may lose
