@@ -125,8 +125,12 @@ const _: () = assert!(FLUSH_DELAY.as_millis() < RESERVE_PAUSE.as_millis());
 
 /// How long a change of a mirrored stripe waits for a member before it asks whether the member's target is alive, and a read before it asks
 /// another member, too.
-pub const MEMBER_PATIENCE: Duration = Duration::from_secs(2);
+pub const MEMBER_PATIENCE: Duration = Duration::from_millis(1500);
 pub const READ_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a change waits for a member whose target is known not to answer, and how often that target is asked whether it answers again.
+pub const SILENT_PATIENCE: Duration = Duration::from_millis(20);
+pub const SILENT_CHECK: Duration = Duration::from_secs(1);
 
 /// Pause before a flush tries a target again that was down, and how long it tries: the metadata server ends the session of a client that does
 /// not answer a callback for 20 s.

@@ -181,18 +181,23 @@ impl WriterRecovery {
                         return Ok(None);
                     }
                     let stat = match (presence, taken_from) {
-                        (Presence::Never, Some(_)) => None,
+                        (Presence::Never, Some(_)) => Ok(None),
                         (
                             Presence::Maybe | Presence::Present | Presence::Stale,
                             Some(TakenFrom::EndedSession(session)),
                         ) => {
                             // A request in flight there would take effect after the reply.
-                            self.targets.fence_at(session, ost).await?;
-                            self.targets.stat_object(ost, object).await?
+                            match self.targets.fence_at(session, ost).await {
+                                Ok(()) => self.targets.stat_object(ost, object).await,
+                                Err(error) => Err(error),
+                            }
                         }
-                        (_, _) => self.targets.stat_object(ost, object).await?,
+                        (_, _) => self.targets.stat_object(ost, object).await,
                     };
-                    Ok(Some((at.0, at.1, stat)))
+                    match stat {
+                        Err(FsError::TargetDown { .. }) if has_partner => Ok(None),
+                        stat => Ok(Some((at.0, at.1, stat?))),
+                    }
                 });
         let results = join::all(stats.collect(), OST_CALLS).await;
         let results: Result<Vec<Option<_>>, FsError> = results.into_iter().collect();

@@ -66,7 +66,7 @@ impl Files {
             osts.clone(),
             mds.clone(),
             closed_unsynced.clone(),
-            clock.clone(),
+            platform,
             counters.clone(),
         );
         let leases = FileLeases::new(

@@ -38,7 +38,6 @@ impl ObjectCopy<'_> {
             self.sync(removed_under).await?;
             return Ok(bytes);
         };
-        // This also creates the object.
         let (_, mut verifier) = targets.truncate_object(ost, object, source.size).await?;
         let mut at = 0;
         loop {
@@ -64,8 +63,29 @@ impl ObjectCopy<'_> {
             }
             at += len;
         }
+        if let Some(under) = self.extend(source.size).await? {
+            verifier = self.check_same(verifier, under)?;
+        }
         self.sync(verifier).await?;
         Ok(bytes)
+    }
+
+    /// Gives the object its length if it ends in a hole, or has no bytes at all; returns the write verifier then.
+    async fn extend(&self, size: u64) -> Result<Option<WriteVerifier>, FsError> {
+        let (targets, (ost, object)) = (self.targets, self.to);
+        let found = targets.stat_object(ost, object).await?;
+        if found.is_some_and(|found| found.size >= size) {
+            return Ok(None);
+        }
+        let at = size.saturating_sub(1);
+        let verifier = self.write(at, Bytes::from_static(&[0]), BlockChecksums::default());
+        let verifier = verifier.await?;
+        // The byte has created the object.
+        if size == 0 {
+            let (_, under) = targets.truncate_object(ost, object, 0).await?;
+            return self.check_same(verifier, under).map(Some);
+        }
+        Ok(Some(verifier))
     }
 
     /// Where the object's next data is.
@@ -94,27 +114,42 @@ impl ObjectCopy<'_> {
         {
             return Ok(None);
         }
-        let op = match source.is_empty() {
-            true => DataOp::Zero {
-                object: self.to.1,
-                at: ObjectOffset(at),
-                len,
-                punch: true,
-            },
-            false => DataOp::Write {
-                object: self.to.1,
-                at: ObjectOffset(at),
-                checksums: BlockChecksums {
-                    first_block: at / CHECKSUM_BLOCK,
-                    checksums: checksum::blocks(&source).into_iter().map(Some).collect(),
-                },
-                data: source,
-                existence: ObjectExistence::MayExist,
-                owner: self.owner,
-            },
+        if !source.is_empty() {
+            let checksums = BlockChecksums {
+                first_block: at / CHECKSUM_BLOCK,
+                checksums: checksum::blocks(&source).into_iter().map(Some).collect(),
+            };
+            return self.write(at, source, checksums).await.map(Some);
+        }
+        let op = DataOp::Zero {
+            object: self.to.1,
+            at: ObjectOffset(at),
+            len,
+            punch: true,
         };
+        self.change(op).await.map(Some)
+    }
+
+    async fn write(
+        &self,
+        at: u64,
+        data: Bytes,
+        checksums: BlockChecksums,
+    ) -> Result<WriteVerifier, FsError> {
+        let op = DataOp::Write {
+            object: self.to.1,
+            at: ObjectOffset(at),
+            checksums,
+            data,
+            existence: ObjectExistence::MayExist,
+            owner: self.owner,
+        };
+        self.change(op).await
+    }
+
+    async fn change(&self, op: DataOp) -> Result<WriteVerifier, FsError> {
         match self.targets.call(self.to.0, op).await? {
-            DataReplyBody::Written(_, verifier) => Ok(Some(verifier)),
+            DataReplyBody::Written(_, verifier) => Ok(verifier),
             other => Err(unexpected_reply(self.to.0, &other)),
         }
     }

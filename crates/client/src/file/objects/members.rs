@@ -4,7 +4,7 @@ use super::ChangedObject;
 use super::ObjectIo;
 use crate::inodes::{ActiveInode, MemberObject, ObjectSpan};
 use crate::join;
-use crate::limits::{MEMBER_PATIENCE, READ_PATIENCE};
+use crate::limits::{MEMBER_PATIENCE, READ_PATIENCE, SILENT_PATIENCE};
 use crate::metrics::Counters;
 use crate::reply;
 use gupfs_proto::data::DataOp;
@@ -58,6 +58,7 @@ impl ObjectIo {
         F: Future<Output = Result<T, FsError>>,
     {
         loop {
+            self.learn_stale_members(inode).await?;
             let members = {
                 let state = inode.state();
                 state.objects.members(inode.ino, component, index)
@@ -69,6 +70,7 @@ impl ObjectIo {
             if missed.is_empty() {
                 return Ok(done);
             }
+            let missed = self.with_others_on_silent_targets(inode, missed);
             match self.mark_stale(inode, &missed).await {
                 Ok(()) => return Ok(done),
                 // Those that it reached are stale by now, which this client did not know.
@@ -76,6 +78,24 @@ impl ObjectIo {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// These members, and the others of the file on their targets if these are silent: a change of another stripe would miss them, too.
+    fn with_others_on_silent_targets(
+        &self,
+        inode: &ActiveInode,
+        mut missed: Vec<MemberObject>,
+    ) -> Vec<MemberObject> {
+        let is_silent = |ost: OstId| self.silent_targets.is_silent(ost);
+        let targets: BTreeSet<OstId> = missed.iter().map(|member| member.ost).collect();
+        for ost in targets.into_iter().filter(|ost| is_silent(*ost)) {
+            let state = inode.state();
+            let others = state.objects.dispensable_members(inode.ino, ost, is_silent);
+            let is_new = |other: &MemberObject| missed.iter().all(|it| it.object != other.object);
+            let others: Vec<MemberObject> = others.into_iter().filter(is_new).collect();
+            missed.extend(others);
+        }
+        missed
     }
 
     /// Executes a change at these members; returns the replies, and the members that it did not reach.
@@ -167,12 +187,34 @@ impl ObjectIo {
 
     /// Returns when a target does not answer a question about its space either, a while after this is called.
     async fn wait_until_silent(&self, ost: OstId) {
-        loop {
-            self.clock.sleep(MEMBER_PATIENCE).await;
-            if self.osts.space(ost).await.is_err() {
+        let silent_targets = &self.silent_targets;
+        if silent_targets.is_silent(ost) {
+            self.clock.sleep(SILENT_PATIENCE).await;
+            if silent_targets.is_silent(ost) {
                 return;
             }
         }
+        loop {
+            self.clock.sleep(MEMBER_PATIENCE).await;
+            if !silent_targets.answers(ost).await {
+                return;
+            }
+        }
+    }
+
+    /// Asks which members are stale if there may be more than are known here. Without the write lease reads ask anyway.
+    pub(super) async fn learn_stale_members(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        let must_ask = || {
+            let state = inode.state();
+            state.objects.may_have_unknown_stale() && state.has_exclusive_write_lease()
+        };
+        while must_ask() {
+            match self.mark_stale(inode, &[]).await {
+                Err(error) if must_ask() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Has the metadata server record that members are stale. When this returns, this client uses neither them nor others that are
@@ -187,9 +229,15 @@ impl ObjectIo {
             ino: inode.ino,
             objects: missed.iter().map(position).collect(),
         };
+        let changes = inode.member_changes();
         let reply = self.mds.call(&Caller::root(), op).await?;
         let opened = reply::opened("mark_stale", reply)?;
-        inode.state().objects.note_stale_members(&opened.layout);
+        let mut state = inode.state();
+        state.objects.note_stale_members(&opened.layout);
+        if inode.member_changes() == changes {
+            state.objects.all_stale_known();
+        }
+        drop(state);
         Counters::add(&self.counters.members_left_out, missed.len() as u64);
         Ok(())
     }
@@ -208,11 +256,13 @@ impl ObjectIo {
         F: Future<Output = Result<T, FsError>>,
     {
         loop {
+            self.learn_stale_members(inode).await?;
             let changes = inode.member_changes();
-            let members = {
+            let mut members = {
                 let state = inode.state();
                 state.objects.members(inode.ino, component, index)
             };
+            members.sort_by_key(|member| self.silent_targets.is_silent(member.ost));
             let bytes = self.read_one_of(&members, &read).await?;
             // A member that has become stale meanwhile may have returned older bytes than were answered before.
             if inode.member_changes() == changes {
@@ -244,7 +294,12 @@ impl ObjectIo {
             let result = tokio::select! {
                 biased;
                 result = first => result,
-                () = self.clock.sleep(READ_PATIENCE), if !is_last => continue,
+                () = self.clock.sleep(READ_PATIENCE), if !is_last => {
+                    if let Some(slow) = next {
+                        self.silent_targets.check(slow.ost);
+                    }
+                    continue;
+                }
             };
             match result {
                 (_, Ok(bytes)) => return Ok(bytes),

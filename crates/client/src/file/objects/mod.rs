@@ -10,6 +10,7 @@ mod flush;
 mod members;
 mod read;
 mod seek;
+mod silent_targets;
 mod stat;
 mod sync;
 mod truncate;
@@ -24,10 +25,11 @@ use crate::inodes::ClosedUnsynced;
 use crate::metrics::Counters;
 use crate::osts::OstCalls;
 use crate::session::MdsSession;
-use gupfs_platform::Clock;
+use gupfs_platform::{Clock, Platform};
 use gupfs_proto::data::{ObjectExistence, ObjectStat};
 use gupfs_proto::{Presence, WriteVerifier};
 use parking_lot::Mutex;
+use silent_targets::SilentTargets;
 use std::sync::Arc;
 
 /// The state of an object after a change, and the write verifier of its target.
@@ -40,6 +42,7 @@ pub struct ObjectIo {
     closed_unsynced: Arc<Mutex<ClosedUnsynced>>,
     /// Held while unsynced objects of closed files are synced: one such sync at a time.
     syncing_closed: tokio::sync::Mutex<()>,
+    silent_targets: Arc<SilentTargets>,
     clock: Clock,
     counters: Arc<Counters>,
 }
@@ -49,10 +52,13 @@ impl ObjectIo {
         osts: Arc<OstCalls>,
         mds: Arc<MdsSession>,
         closed_unsynced: Arc<Mutex<ClosedUnsynced>>,
-        clock: Clock,
+        platform: &Platform,
         counters: Arc<Counters>,
     ) -> Arc<ObjectIo> {
+        let clock = platform.clock.clone();
+        let tasks = platform.tasks.clone();
         Arc::new(ObjectIo {
+            silent_targets: SilentTargets::new(osts.clone(), clock.clone(), tasks),
             osts,
             mds,
             closed_unsynced,

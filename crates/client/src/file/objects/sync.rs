@@ -53,6 +53,12 @@ impl SyncOutcome {
         first.map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
 
+    /// What members lack that have become stale meanwhile does not count.
+    fn forgive_stale(&mut self, is_stale: impl Fn(&ObjectId) -> bool) {
+        self.failed.retain(|(failed, _)| !is_stale(&failed.object));
+        self.lost.retain(|lost| !is_stale(&lost.object));
+    }
+
     /// These objects do not count any more.
     fn forgive(&mut self, members: &[MemberObject]) {
         let counts = |unsynced: &UnsyncedObject| {
@@ -69,6 +75,7 @@ impl ObjectIo {
     pub async fn sync(&self, inode: &ActiveInode) -> Result<(), FsError> {
         tracing::trace!(target: "walk", file = file!(), "sync");
         let flushed = self.flush(inode).await;
+        self.learn_stale_members(inode).await?;
         // A concurrent sync waits for this one: the objects that this one has taken are part of that sync, too.
         let _syncing = inode.syncing.lock().await;
         let mut taken = ObjectsBeingSynced {
@@ -94,6 +101,8 @@ impl ObjectIo {
     async fn leave_out_unsynced_members(&self, inode: &ActiveInode, outcome: &mut SyncOutcome) {
         let missed: Vec<MemberObject> = {
             let state = inode.state();
+            outcome.forgive_stale(|object| state.objects.is_stale(object));
+            let outcome = &*outcome;
             let is_unsynced = |object: &ObjectId| {
                 let mut failed = outcome.failed.iter().map(|(failed, _)| failed);
                 failed.any(|failed| failed.object == *object)

@@ -4,6 +4,7 @@ use super::member_object::MemberObject;
 use super::object_state::ObjectState;
 use super::objects::FileObjects;
 use gupfs_proto::{InodeId, Layout, ObjectId, OstId, Presence};
+use std::collections::BTreeSet;
 
 impl FileObjects {
     /// The full members of the stripe that this object belongs to; only the object itself without redundancy.
@@ -27,6 +28,13 @@ impl FileObjects {
             .collect()
     }
 
+    pub fn is_stale(&self, object: &ObjectId) -> bool {
+        let position = self.position_of(object);
+        position.is_some_and(|(component, index)| {
+            self.layout.components[component].presence.get(index) == Presence::Stale
+        })
+    }
+
     /// The OSTs of the other full members, which have the same bytes as the object.
     pub fn partners(&self, object: &ObjectId) -> Vec<OstId> {
         let Some((component, index)) = self.position_of(object) else {
@@ -36,6 +44,30 @@ impl FileObjects {
         let members = component.full_members(component.stripe_of(index));
         let others = members.filter(|member| *member != index);
         others.map(|other| component.targets[other]).collect()
+    }
+
+    /// The full members on this OST of stripes that have another one on a target that is not silent.
+    pub fn dispensable_members(
+        &self,
+        ino: InodeId,
+        ost: OstId,
+        is_silent: impl Fn(OstId) -> bool,
+    ) -> Vec<MemberObject> {
+        let components = self.layout.components.iter().enumerate();
+        let mirrored = components.filter(|(_, component)| component.is_mirrored());
+        let members = mirrored.flat_map(|(number, component)| {
+            let stripes: BTreeSet<usize> = (0..component.targets.len())
+                .map(|index| component.stripe_of(index))
+                .collect();
+            let members = stripes.into_iter();
+            members.map(move |stripe| self.members(ino, number, stripe))
+        });
+        let dispensable = members.filter_map(|members| {
+            let has_other = (members.iter()).any(|it| it.ost != ost && !is_silent(it.ost));
+            let on_it = members.into_iter().find(|member| member.ost == ost);
+            on_it.filter(|_| has_other)
+        });
+        dispensable.collect()
     }
 
     pub fn is_mirrored(&self, component: usize) -> bool {
@@ -72,18 +104,21 @@ impl FileObjects {
         }
     }
 
-    /// The server has recorded that all members on this OST are stale which have another full member.
+    /// The server has recorded members on this OST as stale. Which, the client must ask before it uses any.
     pub fn leave_out_members(&mut self, ost: OstId) {
-        let mut recorded = self.layout.clone();
-        for component in &mut recorded.components {
-            for index in 0..component.targets.len() {
-                if component.is_mirrored() && component.targets[index] == ost {
-                    // The last full member stays: its bytes are all that there is.
-                    let _ = component.mark_stale(index);
-                }
-            }
-        }
-        self.note_stale_members(&recorded);
+        let components = self.layout.components.iter();
+        let mut mirrored = components.filter(|component| component.is_mirrored());
+        self.may_have_unknown_stale |= mirrored.any(|component| component.targets.contains(&ost));
+    }
+
+    /// Whether more members may be stale than are known here.
+    pub fn may_have_unknown_stale(&self) -> bool {
+        self.may_have_unknown_stale
+    }
+
+    /// The server has told all stale members, and none since.
+    pub fn all_stale_known(&mut self) {
+        self.may_have_unknown_stale = false;
     }
 
     /// The states of the objects that count: of each stripe the first full member.
@@ -164,8 +199,9 @@ mod tests {
     fn a_late_reply_does_not_make_a_stale_member_count_again() {
         let mut objects = mirrored();
         objects.mark_members_dirty(0, 0);
-        let second = objects.layout().components[0].targets[1];
-        objects.leave_out_members(second);
+        let mut recorded = objects.layout().clone();
+        recorded.components[0].mark_stale(1).unwrap();
+        objects.note_stale_members(&recorded);
         let stat = ObjectStat {
             size: 9,
             blocks: 8,

@@ -16,6 +16,8 @@ pub struct FileObjects {
     pub(super) layout: Layout,
     /// In the order of `layout.objects()`.
     pub(super) states: Vec<ObjectState>,
+    /// Members may be stale that are not known as stale here.
+    pub(super) may_have_unknown_stale: bool,
     /// There may be unsynced objects that are not marked here, because they were written before the state was loaded.
     pub(super) may_have_unknown_unsynced: bool,
 }

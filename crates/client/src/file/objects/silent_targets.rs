@@ -1,0 +1,69 @@
+//! Targets that do not answer: a change of a mirrored stripe does not wait for them again, and reads ask them last.
+//!
+//! A target that is called is not asked whether it is alive before a while has passed. Once it has not answered that question, it counts as
+//! silent until it does.
+
+use crate::limits::{SILENT_CHECK, SPACE_WAIT};
+use crate::osts::OstCalls;
+use gupfs_platform::{Clock, Tasks};
+use gupfs_proto::OstId;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+pub struct SilentTargets {
+    osts: Arc<OstCalls>,
+    clock: Clock,
+    tasks: Tasks,
+    targets: Mutex<CheckedTargets>,
+}
+
+#[derive(Default)]
+struct CheckedTargets {
+    silent: BTreeSet<OstId>,
+    /// A task asks them whether they are alive.
+    checked: BTreeSet<OstId>,
+}
+
+impl SilentTargets {
+    pub fn new(osts: Arc<OstCalls>, clock: Clock, tasks: Tasks) -> Arc<SilentTargets> {
+        Arc::new(SilentTargets {
+            osts,
+            clock,
+            tasks,
+            targets: Mutex::default(),
+        })
+    }
+
+    pub fn is_silent(&self, ost: OstId) -> bool {
+        self.targets.lock().silent.contains(&ost)
+    }
+
+    /// Whether a target answers a question about its space now; from then on it is checked until it does.
+    pub async fn answers(self: &Arc<Self>, ost: OstId) -> bool {
+        let answers = self.osts.space(ost).await.is_ok();
+        if !answers {
+            self.targets.lock().silent.insert(ost);
+            self.check(ost);
+        }
+        answers
+    }
+
+    /// A target is slow: a task asks whether it is alive.
+    pub fn check(self: &Arc<Self>, ost: OstId) {
+        if !self.targets.lock().checked.insert(ost) {
+            return;
+        }
+        let this = self.clone();
+        self.tasks.spawn("check a silent target", async move {
+            while this.osts.space(ost).await.is_err() {
+                tracing::info!(%ost, "a target does not answer within {SPACE_WAIT:?}");
+                this.targets.lock().silent.insert(ost);
+                this.clock.sleep(SILENT_CHECK).await;
+            }
+            let mut targets = this.targets.lock();
+            targets.silent.remove(&ost);
+            targets.checked.remove(&ost);
+        });
+    }
+}
