@@ -45,6 +45,9 @@ pub const FENCE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause before an OST that could not be reached is asked again to fence a session, while that capability is valid.
 pub const FENCE_RETRY: Duration = Duration::from_millis(200);
 
+/// How long a report waits until members on a restarted target are left out; its server then reports again.
+pub const LEAVE_OUT_PATIENCE: Duration = Duration::from_millis(200);
+
 /// The unit of the times in session capabilities: a later one than all issued so far is issued after this.
 pub const CREDENTIAL_TICK: Duration = Duration::from_millis(1);
 

@@ -2,20 +2,35 @@
 
 use crate::callback::CallbackTable;
 use crate::join;
-use crate::limits::{OST_CALLS, SCAN_STEP};
+use crate::limits::{LEAVE_OUT_PATIENCE, OST_CALLS, RETRY, SCAN_STEP};
 use crate::mirrors::MirrorKeeper;
 use crate::store::{MetadataStore, damaged_record};
 use gupfs_namespace::{KeyRange, ParsedKey, Record, RecordKey, RecordKind, StoreFormat};
+use gupfs_platform::{Clock, Platform, Tasks};
 use gupfs_proto::callback::CallbackRequest;
 use gupfs_proto::{FsError, InodeId, Layout, OstId, Presence, SessionId};
-use std::collections::BTreeSet;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Leaves out the members on restarted targets.
 pub struct RestartedTargets {
     store: Arc<MetadataStore>,
     keeper: Arc<MirrorKeeper>,
     callbacks: Arc<CallbackTable>,
+    /// The latest instance of each target of another server.
+    latest: Mutex<BTreeMap<OstId, LeavingOut>>,
+    clock: Clock,
+    tasks: Tasks,
+}
+
+/// The work for one open instance of a target.
+#[derive(Clone)]
+struct LeavingOut {
+    open_instance: u64,
+    /// Becomes true when it is done.
+    is_done: watch::Receiver<bool>,
 }
 
 impl RestartedTargets {
@@ -23,11 +38,58 @@ impl RestartedTargets {
         store: Arc<MetadataStore>,
         keeper: Arc<MirrorKeeper>,
         callbacks: Arc<CallbackTable>,
+        platform: &Platform,
     ) -> RestartedTargets {
         RestartedTargets {
             store,
             keeper,
             callbacks,
+            latest: Mutex::default(),
+            clock: platform.clock.clone(),
+            tasks: platform.tasks.clone(),
+        }
+    }
+
+    /// Whether the members on this instance of a target are left out. If not, a task does it: the server's report must not wait for
+    /// sessions that do not answer, since its other targets need the reply.
+    pub async fn has_left_out(self: &Arc<Self>, ost: OstId, open_instance: u64) -> bool {
+        let mut is_done = {
+            let mut latest = self.latest.lock();
+            let begun = latest.get(&ost).cloned();
+            let begun = begun.filter(|begun| begun.open_instance == open_instance);
+            let leaving_out = begun.unwrap_or_else(|| self.begin(ost, open_instance));
+            latest.insert(ost, leaving_out.clone());
+            leaving_out.is_done
+        };
+        tokio::select! {
+            biased;
+            done = is_done.wait_for(|is_done| *is_done) => done.is_ok(),
+            () = self.clock.sleep(LEAVE_OUT_PATIENCE) => false,
+        }
+    }
+
+    fn begin(self: &Arc<Self>, ost: OstId, open_instance: u64) -> LeavingOut {
+        let (done, is_done) = watch::channel(false);
+        let this = self.clone();
+        self.tasks
+            .spawn("leave out a restarted target", async move {
+                while this.store.failure().is_none() {
+                    match this.leave_out_target(ost).await {
+                        Ok(()) => {
+                            // Without a receiver a later instance of the target has reported.
+                            let _ = done.send(true);
+                            return;
+                        }
+                        Err(error) => {
+                            tracing::warn!(%ost, %error, "cannot leave out the members on a restarted target yet; it does not serve");
+                            this.clock.sleep(RETRY).await;
+                        }
+                    }
+                }
+            });
+        LeavingOut {
+            open_instance,
+            is_done,
         }
     }
 
@@ -35,7 +97,7 @@ impl RestartedTargets {
     /// whose objects are not confirmed, are stale, and no session reads them. Until then the target does not serve.
     ///
     /// # Errors
-    /// Of the store. The target's server reports again.
+    /// Of the store.
     pub async fn leave_out_target(&self, ost: OstId) -> Result<(), FsError> {
         if !self.has_mirrored_files().await? {
             return Ok(());

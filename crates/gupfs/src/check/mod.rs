@@ -193,9 +193,9 @@ impl Store {
                 let damaged = |fault: &&CheckFault| {
                     matches!(fault, CheckFault::Object(ObjectProblem::Damaged { .. }))
                 };
-                findings
-                    .faults
-                    .extend(report.findings.faults.iter().filter(damaged).cloned());
+                let faults = report.findings.faults.iter();
+                let before = faults.filter(|fault| !report.repaired.contains(fault));
+                findings.faults.extend(before.filter(damaged).cloned());
                 findings.bytes = report.findings.bytes;
             }
             let (repairable, _): (Vec<CheckFault>, Vec<CheckFault>) = findings

@@ -17,7 +17,11 @@ pub enum ObjectProblem {
         size: u64,
     },
     /// The inode says that the object exists.
-    Lost { ost: OstId, object: ObjectId },
+    Lost {
+        ost: OstId,
+        object: ObjectId,
+        partner: Option<Partner>,
+    },
     /// The layout has it on another OST.
     WrongOst {
         ost: OstId,
@@ -31,7 +35,21 @@ pub enum ObjectProblem {
         size: u64,
     },
     /// Its bytes do not match their checksums.
-    Damaged { ost: OstId, object: ObjectId },
+    Damaged {
+        ost: OstId,
+        object: ObjectId,
+        partner: Option<Partner>,
+    },
+}
+
+/// Another member of a mirrored stripe has the bytes of the object, which has this place in the layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Partner {
+    pub component: u32,
+    pub index: u32,
+    /// The other member.
+    pub ost: OstId,
+    pub object: ObjectId,
 }
 
 impl fmt::Display for ObjectProblem {
@@ -44,11 +62,26 @@ impl fmt::Display for ObjectProblem {
                     "object {object} on ost{ost} ({size} bytes) belongs to no inode"
                 )
             }
-            Lost { ost, object } => {
+            Lost {
+                ost,
+                object,
+                partner: None,
+            } => {
                 write!(
                     f,
                     "object {object} on ost{ost} is missing: inode {:x} has lost bytes",
                     object.ino.0
+                )
+            }
+            Lost {
+                ost,
+                object,
+                partner: Some(partner),
+            } => {
+                write!(
+                    f,
+                    "object {object} on ost{ost} is missing; ost{} has its bytes",
+                    partner.ost
                 )
             }
             WrongOst { ost, object, right } => {
@@ -62,20 +95,51 @@ impl fmt::Display for ObjectProblem {
                 "object {object} on ost{ost} has {size} bytes, but inode {:x} says that it was never created",
                 object.ino.0
             ),
-            Damaged { ost, object } => {
+            Damaged {
+                ost,
+                object,
+                partner,
+            } => {
                 write!(
                     f,
                     "object {object} on ost{ost}: bytes do not match their checksum"
-                )
+                )?;
+                match partner {
+                    Some(partner) => write!(f, "; ost{} has its bytes, too", partner.ost),
+                    None => Ok(()),
+                }
             }
         }
     }
 }
 
 impl ObjectProblem {
-    /// Only an object of no inode can be removed.
+    /// Of damaged and missing objects those count as copies of others that are in order.
+    pub fn forget_bad_partners(problems: &mut [&mut ObjectProblem]) {
+        let is_bad = |problem: &ObjectProblem| match problem {
+            ObjectProblem::Lost { object, .. } | ObjectProblem::Damaged { object, .. } => {
+                Some(*object)
+            }
+            _ => None,
+        };
+        let bad: BTreeSet<ObjectId> = problems.iter().filter_map(|it| is_bad(it)).collect();
+        for problem in problems {
+            if let ObjectProblem::Lost { partner, .. } | ObjectProblem::Damaged { partner, .. } =
+                &mut **problem
+            {
+                *partner = partner.filter(|partner| !bad.contains(&partner.object));
+            }
+        }
+    }
+
+    /// An object of no inode is removed. An object that is another one's copy is marked as stale, and the server makes it anew.
     pub fn is_repairable(&self) -> bool {
-        matches!(self, ObjectProblem::WithoutInode { .. })
+        use ObjectProblem::*;
+        match self {
+            WithoutInode { .. } => true,
+            Lost { partner, .. } | Damaged { partner, .. } => partner.is_some(),
+            WrongOst { .. } | Unannounced { .. } => false,
+        }
     }
 
     pub fn kind(&self) -> &'static str {
@@ -93,6 +157,8 @@ impl ObjectProblem {
 #[derive(Debug, Default)]
 pub struct Expected {
     layouts: BTreeMap<ObjectId, (OstId, Presence)>,
+    /// Of the full members of mirrored stripes that have another one.
+    partners: BTreeMap<ObjectId, Partner>,
     /// Objects of purges: they may exist or not.
     purged: BTreeSet<ObjectId>,
     /// Inodes with unreadable layouts: nothing is known of their objects.
@@ -108,8 +174,31 @@ impl Expected {
         let InodeBody::File(file) = &inode.body else {
             return;
         };
-        for (_, _, ost, object, presence) in file.layout.objects(ino) {
+        for (number, index, ost, object, presence) in file.layout.objects(ino) {
             self.layouts.insert(object, (ost, presence));
+            let component = &file.layout.components[number];
+            let mut full = component.full_members(component.stripe_of(index));
+            if presence != Presence::Stale
+                && let Some(other) = full.find(|other| *other != index)
+            {
+                let partner = Partner {
+                    component: number as u32,
+                    index: index as u32,
+                    ost: component.targets[other],
+                    object: component.object(ino, other),
+                };
+                self.partners.insert(object, partner);
+            }
+        }
+    }
+
+    /// The bytes of an object do not match their checksums.
+    pub fn damaged(&self, ost: OstId, object: ObjectId) -> ObjectProblem {
+        let partner = self.partners.get(&object).copied();
+        ObjectProblem::Damaged {
+            ost,
+            object,
+            partner,
         }
     }
 
@@ -163,7 +252,47 @@ impl Expected {
             .map(|(object, (ost, _))| ObjectProblem::Lost {
                 ost: *ost,
                 object: *object,
+                partner: self.partners.get(object).copied(),
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gupfs_proto::Generation;
+
+    fn object(stripe: u32) -> ObjectId {
+        ObjectId {
+            ino: InodeId(9),
+            generation: Generation(1),
+            stripe,
+        }
+    }
+
+    fn damaged(own: u32, other: u32) -> ObjectProblem {
+        let partner = Partner {
+            component: 0,
+            index: own,
+            ost: OstId(other as u16),
+            object: object(other),
+        };
+        ObjectProblem::Damaged {
+            ost: OstId(own as u16),
+            object: object(own),
+            partner: Some(partner),
+        }
+    }
+
+    #[test]
+    fn a_damaged_member_is_repaired_if_its_copy_is_in_order() {
+        let (mut one, mut two) = (damaged(0, 1), damaged(1, 0));
+        let mut alone = damaged(2, 3);
+        let mut problems = [&mut one, &mut alone, &mut two];
+        ObjectProblem::forget_bad_partners(&mut problems);
+        assert!(!one.is_repairable() && !two.is_repairable());
+        assert!(alone.is_repairable());
+        assert!(alone.to_string().ends_with("; ost3 has its bytes, too"));
     }
 }

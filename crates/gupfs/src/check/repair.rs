@@ -11,7 +11,7 @@ use gupfs_namespace::{
     ApplyResult, BackgroundOp, CachedRecord, CallbackResults, Effects, KeyRange, OpContext,
     Operation, Prerequisite, RecordKey, RecordSource, ShardMachine,
 };
-use gupfs_proto::{Caller, Seq, SessionId};
+use gupfs_proto::{Caller, ObjectId, OstId, Seq, SessionId};
 use gupfs_store::kv::Kv;
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Store {
         for fault in faults {
             let done = match &fault {
                 CheckFault::Record(problem) => self.repair_record(problem).await?,
-                CheckFault::Object(problem) => self.remove_object(problem).await,
+                CheckFault::Object(problem) => self.repair_object(problem).await?,
                 CheckFault::Target(..) => false,
             };
             if done {
@@ -119,15 +119,38 @@ impl Store {
         Err(CliError::new("a repair requested too many records"))
     }
 
-    async fn remove_object(&self, problem: &ObjectProblem) -> bool {
-        let ObjectProblem::WithoutInode { ost, object, .. } = problem else {
-            return false;
-        };
-        let target = self.targets.iter().find(|(id, _)| id == ost);
+    async fn repair_object(&self, problem: &ObjectProblem) -> CliResult<bool> {
+        match problem {
+            ObjectProblem::WithoutInode { ost, object, .. } => {
+                Ok(self.remove_object(problem, *ost, *object).await)
+            }
+            ObjectProblem::Lost {
+                object,
+                partner: Some(partner),
+                ..
+            }
+            | ObjectProblem::Damaged {
+                object,
+                partner: Some(partner),
+                ..
+            } => {
+                let operation = BackgroundOp::MarkStale {
+                    ino: object.ino,
+                    objects: vec![(partner.component, partner.index)],
+                };
+                self.run_background_op(&operation, &problem.to_string())
+                    .await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    async fn remove_object(&self, problem: &ObjectProblem, ost: OstId, object: ObjectId) -> bool {
+        let target = self.targets.iter().find(|(id, _)| *id == ost);
         let Some((_, Ok(objects))) = target else {
             return false;
         };
-        match objects.remove(*object).await {
+        match objects.remove(object).await {
             Ok(_) => true,
             Err(refusal) => {
                 tracing::warn!(%problem, %refusal, "cannot remove an object without inode");

@@ -139,7 +139,7 @@ pub async fn scan(
             findings.lost_found.objects += quarantined.objects;
             findings.lost_found.bytes += quarantined.bytes;
             if data {
-                scrub(objects, *ost, progress, &mut findings).await?;
+                scrub(objects, *ost, expected, progress, &mut findings).await?;
             }
             Ok::<(), FsError>(())
         };
@@ -154,6 +154,11 @@ pub async fn scan(
     findings.elsewhere = expected.elsewhere(&opened);
     let lost = expected.lost(&listed).into_iter().map(CheckFault::Object);
     findings.faults.extend(lost);
+    let problems = findings.faults.iter_mut().filter_map(|fault| match fault {
+        CheckFault::Object(problem) => Some(problem),
+        _ => None,
+    });
+    ObjectProblem::forget_bad_partners(&mut problems.collect::<Vec<_>>());
     findings
 }
 
@@ -183,6 +188,7 @@ async fn list(
 async fn scrub(
     objects: &Objects,
     ost: OstId,
+    expected: &Expected,
     progress: &mut Progress,
     findings: &mut TargetFindings,
 ) -> Result<(), FsError> {
@@ -197,6 +203,6 @@ async fn scrub(
     let damaged = done.damaged.into_iter();
     findings
         .faults
-        .extend(damaged.map(|object| CheckFault::Object(ObjectProblem::Damaged { ost, object })));
+        .extend(damaged.map(|object| CheckFault::Object(expected.damaged(ost, object))));
     Ok(())
 }

@@ -79,6 +79,7 @@ impl DriverParts {
             lower.store.clone(),
             mirrors.clone(),
             lower.callbacks.clone(),
+            &input.platform,
         ));
         let operations = Arc::new(OperationDriver::new(
             lower.store.clone(),

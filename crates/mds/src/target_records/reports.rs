@@ -3,8 +3,8 @@
 use super::TargetRecords;
 use crate::origin::RequestOrigin;
 use crate::osts::ReportOutcome;
-use gupfs_proto::Incarnation;
 use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, OssReport, TargetVerdict};
+use gupfs_proto::{Incarnation, OstId};
 
 impl TargetRecords {
     /// Handles a server's report on its targets. A target's new identity is durable before the server learns what to do.
@@ -17,11 +17,6 @@ impl TargetRecords {
             {
                 ReportOutcome::Verdict(verdict, record) => {
                     self.record_target(target.ost, record).await?;
-                    if verdict == TargetVerdict::Adopt {
-                        // It serves after its next report.
-                        self.placement.update();
-                        self.restarted.leave_out_target(target.ost).await?;
-                    }
                     if matches!(verdict, TargetVerdict::Serve | TargetVerdict::RaiseStamp) {
                         serve.push(target.ost);
                     }
@@ -31,6 +26,12 @@ impl TargetRecords {
             }
         }
         self.placement.update();
+        // After all targets of the report: this takes a while, and the server's next process may have reported in between.
+        for (ost, verdict) in &mut verdicts {
+            if *verdict == TargetVerdict::Adopt {
+                self.hold_until_left_out(*ost, verdict, report).await;
+            }
+        }
         Ok(ClusterReplyBody::Reported {
             map_epoch: self.targets.epoch(),
             verdicts,
@@ -41,6 +42,25 @@ impl TargetRecords {
                 .filter(|_| !serve.is_empty())
                 .map(|issuer| issuer.capability_keys(&serve)),
         })
+    }
+
+    /// A target serves only when no session uses its members of mirrored files that may lack writes.
+    async fn hold_until_left_out(
+        &self,
+        ost: OstId,
+        verdict: &mut TargetVerdict,
+        report: &OssReport,
+    ) {
+        let mut targets = report.targets.iter();
+        let open = targets.find(|target| target.ost == ost);
+        let Some(Ok(open)) = open.map(|target| &target.open) else {
+            return;
+        };
+        let instance = open.identity.open_instance;
+        if !self.restarted.has_left_out(ost, instance).await {
+            let why = "sessions are being told that its members of mirrored files may lack writes";
+            *verdict = TargetVerdict::Wait(why.into());
+        }
     }
 
     /// Gives a target that is about to be initialised its number, durably.

@@ -182,7 +182,11 @@ async fn wait_until_idle(cluster: &Arc<SimulatedCluster>) {
         if status.purging == Some(0) && status.sweep.left == 0 {
             break;
         }
-        assert!(!late(), "{:?} files are not purged", status.purging);
+        let (purging, purge, targets) = (&status.purging, &status.purge, &status.targets);
+        assert!(
+            !late(),
+            "{purging:?} files are not purged: {purge:?}, {targets:?}"
+        );
         cluster.sleep(Duration::from_millis(500)).await;
     }
     mds.stop().await.expect("no fault is injected");

@@ -4,6 +4,7 @@ use super::ChangedObject;
 use super::ObjectIo;
 use crate::inodes::{ActiveInode, MemberObject, ObjectSpan};
 use crate::join;
+use crate::lease_number::LeaseNumber;
 use crate::limits::{MEMBER_PATIENCE, READ_PATIENCE, SILENT_PATIENCE};
 use crate::metrics::Counters;
 use crate::reply;
@@ -209,9 +210,10 @@ impl ObjectIo {
             state.objects.may_have_unknown_stale() && state.has_exclusive_write_lease()
         };
         while must_ask() {
-            match self.mark_stale(inode, &[]).await {
-                Err(error) if must_ask() => return Err(error),
-                _ => {}
+            let lease = inode.state().any_lease_number();
+            let asked = self.mark_stale(inode, &[]).await;
+            if asked.is_err() && !has_ended(inode, lease).await {
+                return asked;
             }
         }
         Ok(())
@@ -310,6 +312,13 @@ impl ObjectIo {
             }
         }
     }
+}
+
+/// Whether the write lease with this number has ended, or is just ending: then the metadata server refuses what only its holder may do.
+pub(super) async fn has_ended(inode: &ActiveInode, lease: Option<LeaseNumber>) -> bool {
+    inode.wait_for_lease_end().await;
+    let state = inode.state();
+    !state.has_exclusive_write_lease() || state.any_lease_number() != lease
 }
 
 /// The first future that is ready, with its position.

@@ -1,6 +1,7 @@
 //! Learning what objects there are, and their blocks.
 
 use super::ObjectIo;
+use super::members::has_ended;
 use crate::inodes::{ActiveInode, MemberObject};
 use crate::join;
 use gupfs_proto::data::ObjectStat;
@@ -59,15 +60,15 @@ impl ObjectIo {
     ) -> Result<Vec<(ObjectId, Option<ObjectStat>)>, FsError> {
         let may_mark_stale = || inode.state().has_exclusive_write_lease();
         if may_mark_stale() {
+            let lease = inode.state().any_lease_number();
             let ask = |member: MemberObject| self.osts.stat(member.ost, member.object);
             match self.change_members(inode, stripe, ask).await {
                 Ok(found) => {
                     let found = found.into_iter();
                     return Ok(found.map(|(member, stat)| (member.object, stat)).collect());
                 }
-                // The lease has ended meanwhile.
-                Err(_) if !may_mark_stale() => {}
-                Err(error) => return Err(error),
+                Err(error) if !has_ended(inode, lease).await => return Err(error),
+                Err(_) => {}
             }
         }
         let ask = |member: MemberObject| async move {

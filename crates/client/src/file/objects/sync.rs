@@ -1,7 +1,7 @@
 //! Syncing objects, and detecting that a target has lost unsynced writes.
 
 use super::ObjectIo;
-use super::members::TargetsDone;
+use super::members::{TargetsDone, has_ended};
 use crate::inodes::{ActiveInode, ClosedUnsynced, MemberObject, UnsyncedObject};
 use crate::join;
 use crate::limits::{CLOSED_UNSYNCED_MAX, SYNC_BATCH};
@@ -123,11 +123,13 @@ impl ObjectIo {
         }
         // Without the write lease the metadata server has been told that these objects are unsynced: it has them synced, or leaves them out if their
         // target is restarted.
+        let lease = inode.state().any_lease_number();
         if !inode.state().has_exclusive_write_lease() {
             return outcome.forgive(&missed);
         }
         match self.mark_stale(inode, &missed).await {
             Ok(()) => outcome.forgive(&missed),
+            Err(_) if has_ended(inode, lease).await => outcome.forgive(&missed),
             Err(error) => {
                 tracing::warn!(ino = %inode.ino, %error, "members of mirrored stripes are not synced, and are not recorded as stale");
             }
