@@ -1,14 +1,12 @@
 //! Targets that were opened again, and may have lost bytes that were not synced: their members of mirrored stripes are stale.
 
-use crate::callback::CallbackTable;
 use crate::join;
 use crate::limits::{LEAVE_OUT_PATIENCE, OST_CALLS, RETRY, SCAN_STEP};
 use crate::mirrors::MirrorKeeper;
 use crate::store::{MetadataStore, damaged_record};
 use gupfs_namespace::{KeyRange, ParsedKey, Record, RecordKey, RecordKind, StoreFormat};
 use gupfs_platform::{Clock, Platform, Tasks};
-use gupfs_proto::callback::CallbackRequest;
-use gupfs_proto::{FsError, InodeId, Layout, OstId, Presence, SessionId};
+use gupfs_proto::{FsError, InodeId, Layout, OstId, Presence};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +16,6 @@ use tokio::sync::watch;
 pub struct RestartedTargets {
     store: Arc<MetadataStore>,
     keeper: Arc<MirrorKeeper>,
-    callbacks: Arc<CallbackTable>,
     /// The latest instance of each target of another server.
     latest: Mutex<BTreeMap<OstId, LeavingOut>>,
     clock: Clock,
@@ -37,13 +34,11 @@ impl RestartedTargets {
     pub fn new(
         store: Arc<MetadataStore>,
         keeper: Arc<MirrorKeeper>,
-        callbacks: Arc<CallbackTable>,
         platform: &Platform,
     ) -> RestartedTargets {
         RestartedTargets {
             store,
             keeper,
-            callbacks,
             latest: Mutex::default(),
             clock: platform.clock.clone(),
             tasks: platform.tasks.clone(),
@@ -148,27 +143,8 @@ impl RestartedTargets {
         }
         // Sessions that read the file by a lease give that up first.
         self.keeper.mark_stale(ino, objects).await?;
-        // A session that writes the file knows the members from when it got its lease. The next one gets a layout without this target, which
-        // does not serve now.
-        for session in self.lease_holders(ino).await? {
-            let request = CallbackRequest::LeaveOut { ino, ost };
-            let called = self.callbacks.send_while_registered(session, &request);
-            Box::pin(called).await?;
-        }
-        Ok(())
-    }
-
-    async fn lease_holders(&self, ino: InodeId) -> Result<Vec<SessionId>, FsError> {
-        let mut holders = Vec::new();
-        let add = |key: &RecordKey, _: &_| {
-            if let Some(ParsedKey::WriteLease { session, .. }) = key.parse() {
-                holders.push(session);
-            }
-            Ok(())
-        };
-        let range = KeyRange::write_leases(ino);
-        self.store.each_record(range, add).await?;
-        Ok(holders)
+        // The next session gets a layout without this target, which does not serve now.
+        self.keeper.tell_lease_holders(ino, ost).await
     }
 }
 

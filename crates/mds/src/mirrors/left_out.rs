@@ -1,11 +1,13 @@
 //! Members that become stale by a decision of the server.
 
+use crate::callback::CallbackTable;
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
 use crate::shard_driver::ShardDriver;
 use crate::store::{MetadataStore, damaged_record};
-use gupfs_namespace::{BackgroundOp, Inode, InodeBody, Record, RecordKey};
-use gupfs_proto::{FsError, InodeId, Layout, ObjectId, Presence};
+use gupfs_namespace::{BackgroundOp, Inode, InodeBody, KeyRange, ParsedKey, Record, RecordKey};
+use gupfs_proto::callback::CallbackRequest;
+use gupfs_proto::{FsError, InodeId, Layout, ObjectId, OstId, Presence, SessionId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ pub struct MirrorKeeper {
     store: Arc<MetadataStore>,
     driver: Arc<ShardDriver>,
     targets: Arc<Targets>,
+    callbacks: Arc<CallbackTable>,
 }
 
 impl MirrorKeeper {
@@ -21,11 +24,13 @@ impl MirrorKeeper {
         store: Arc<MetadataStore>,
         driver: Arc<ShardDriver>,
         targets: Arc<Targets>,
+        callbacks: Arc<CallbackTable>,
     ) -> MirrorKeeper {
         MirrorKeeper {
             store,
             driver,
             targets,
+            callbacks,
         }
     }
 
@@ -46,7 +51,7 @@ impl MirrorKeeper {
         if !layout.is_mirrored() {
             return Ok(left_out);
         }
-        let mut stale = Vec::new();
+        let (mut stale, mut osts) = (Vec::new(), BTreeSet::new());
         for object in objects {
             let mut components = layout.components.iter().enumerate();
             let found = components.find_map(|(number, component)| {
@@ -58,14 +63,44 @@ impl MirrorKeeper {
             let is_up = |index: usize| self.targets.is_up(component.targets[index]);
             let mut others = component.full_members(component.stripe_of(index));
             if component.presence.get(index) == Presence::Stale {
+                // A server that has ended before may not have told the session.
+                osts.insert(component.targets[index]);
                 left_out.insert(object);
             } else if !is_up(index) && others.any(|other| other != index && is_up(other)) {
+                osts.insert(component.targets[index]);
                 left_out.insert(object);
                 stale.push((number as u32, index as u32));
             }
         }
         self.mark_stale(ino, stale).await?;
+        for ost in osts {
+            self.tell_lease_holders(ino, ost).await?;
+        }
         Ok(left_out)
+    }
+
+    /// A session that writes the file knows the members from when it got its lease. When this returns, it uses none on this OST that is
+    /// recorded as stale.
+    pub async fn tell_lease_holders(&self, ino: InodeId, ost: OstId) -> Result<(), FsError> {
+        for session in self.lease_holders(ino).await? {
+            let request = CallbackRequest::LeaveOut { ino, ost };
+            let called = self.callbacks.send_while_registered(session, &request);
+            Box::pin(called).await?;
+        }
+        Ok(())
+    }
+
+    async fn lease_holders(&self, ino: InodeId) -> Result<Vec<SessionId>, FsError> {
+        let mut holders = Vec::new();
+        let add = |key: &RecordKey, _: &_| {
+            if let Some(ParsedKey::WriteLease { session, .. }) = key.parse() {
+                holders.push(session);
+            }
+            Ok(())
+        };
+        let range = KeyRange::write_leases(ino);
+        self.store.each_record(range, add).await?;
+        Ok(holders)
     }
 
     /// When this returns, the members are stale, durably.

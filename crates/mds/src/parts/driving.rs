@@ -51,6 +51,7 @@ impl DriverParts {
             lower.store.clone(),
             driver.clone(),
             input.targets.clone(),
+            lower.callbacks.clone(),
         ));
         let truncates = Arc::new(TruncateRunner::new(
             lower.store.clone(),
@@ -78,7 +79,6 @@ impl DriverParts {
         let restarted_targets = Arc::new(RestartedTargets::new(
             lower.store.clone(),
             mirrors.clone(),
-            lower.callbacks.clone(),
             &input.platform,
         ));
         let operations = Arc::new(OperationDriver::new(

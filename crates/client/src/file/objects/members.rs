@@ -51,7 +51,7 @@ impl ObjectIo {
     pub(super) async fn change_members<T, F>(
         &self,
         inode: &ActiveInode,
-        (component, index): (usize, usize),
+        object: ObjectId,
         change: impl Fn(MemberObject) -> F,
     ) -> Result<Vec<(MemberObject, T)>, FsError>
     where
@@ -60,10 +60,8 @@ impl ObjectIo {
     {
         loop {
             self.learn_stale_members(inode).await?;
-            let members = {
-                let state = inode.state();
-                state.objects.members(inode.ino, component, index)
-            };
+            let members = inode.state().objects.members_like(&object);
+            let members = members.ok_or(FsError::Stale)?;
             if let [only] = members[..] {
                 return Ok(vec![(only, change(only).await?)]);
             }
@@ -159,8 +157,7 @@ impl ObjectIo {
             let op = op(member.object);
             async move { reply::written(name, self.call_for_space(member.ost, op).await?) }
         };
-        let stripe = (span.component, span.index);
-        let changed = self.change_members(inode, stripe, change).await?;
+        let changed = self.change_members(inode, span.object, change).await?;
         let changed = (changed.into_iter()).map(|(member, object)| (member.index, object));
         Ok(changed.collect())
     }
@@ -244,14 +241,14 @@ impl ObjectIo {
         Ok(())
     }
 
-    /// Asks the members of a stripe for its bytes, the next one when the former ones have failed or are slow. All have every answered write.
+    /// Asks the members of this object's stripe for its bytes, the next one when the former ones have failed or are slow. All have every answered write.
     ///
     /// # Errors
     /// The first member's.
     pub(super) async fn read_members<T, F>(
         &self,
         inode: &ActiveInode,
-        (component, index): (usize, usize),
+        own: MemberObject,
         read: impl Fn(MemberObject) -> F,
     ) -> Result<T, FsError>
     where
@@ -260,10 +257,8 @@ impl ObjectIo {
         loop {
             self.learn_stale_members(inode).await?;
             let changes = inode.member_changes();
-            let mut members = {
-                let state = inode.state();
-                state.objects.members(inode.ino, component, index)
-            };
+            let members = inode.state().objects.members_like(&own.object);
+            let mut members = members.unwrap_or_else(|| vec![own]);
             members.sort_by_key(|member| self.silent_targets.is_silent(member.ost));
             let bytes = self.read_one_of(&members, &read).await?;
             // A member that has become stale meanwhile may have returned older bytes than were answered before.

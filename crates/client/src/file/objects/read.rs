@@ -156,8 +156,14 @@ impl ObjectIo {
             };
             self.read_object(inode, &chunk).await
         };
-        self.read_members(inode, (chunk.component, chunk.index), read)
-            .await
+        let own = MemberObject {
+            component: chunk.component,
+            index: chunk.index,
+            ost: chunk.ost,
+            object: chunk.object,
+            presence: chunk.presence,
+        };
+        self.read_members(inode, own, read).await
     }
 
     async fn read_object(

@@ -71,10 +71,14 @@ impl ObjectIo {
                     };
                     self.osts.call(member.ost, op)
                 };
-                match self
-                    .read_members(inode, (span.component, span.index), seek)
-                    .await?
-                {
+                let own = MemberObject {
+                    component: span.component,
+                    index: span.index,
+                    ost: span.ost,
+                    object: span.object,
+                    presence: span.presence,
+                };
+                match self.read_members(inode, own, seek).await? {
                     // The end of the object is a hole, whether the target reports it or finds nothing.
                     data::DataReplyBody::Position(None) if to == SeekTo::Hole => Some(span.at),
                     data::DataReplyBody::Position(found) => found,

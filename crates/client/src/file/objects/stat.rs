@@ -31,21 +31,14 @@ impl ObjectIo {
             let (object, stat) = found?;
             inode.state().learned(lease, object, stat);
         }
-        let stripes: BTreeSet<(usize, usize)> = {
-            let state = inode.state();
-            let stripe = |member: &MemberObject| {
-                state
-                    .objects
-                    .component(member.component)
-                    .stripe_of(member.index)
-            };
-            mirrored
-                .iter()
-                .map(|member| (member.component, stripe(member)))
-                .collect()
-        };
-        for stripe in stripes {
-            for (object, stat) in self.stat_members(inode, stripe).await? {
+        let mut asked = BTreeSet::new();
+        for member in mirrored {
+            if asked.contains(&member.object) {
+                continue;
+            }
+            let like = inode.state().objects.members_like(&member.object);
+            asked.extend(like.into_iter().flatten().map(|member| member.object));
+            for (object, stat) in self.stat_members(inode, member).await? {
                 inode.state().learned(lease, object, stat);
             }
         }
@@ -56,13 +49,13 @@ impl ObjectIo {
     async fn stat_members(
         &self,
         inode: &ActiveInode,
-        stripe: (usize, usize),
+        member: MemberObject,
     ) -> Result<Vec<(ObjectId, Option<ObjectStat>)>, FsError> {
         let may_mark_stale = || inode.state().has_exclusive_write_lease();
         if may_mark_stale() {
             let lease = inode.state().any_lease_number();
             let ask = |member: MemberObject| self.osts.stat(member.ost, member.object);
-            match self.change_members(inode, stripe, ask).await {
+            match self.change_members(inode, member.object, ask).await {
                 Ok(found) => {
                     let found = found.into_iter();
                     return Ok(found.map(|(member, stat)| (member.object, stat)).collect());
@@ -75,6 +68,6 @@ impl ObjectIo {
             let stat = self.osts.stat(member.ost, member.object).await?;
             Ok((member.object, stat))
         };
-        Ok(vec![self.read_members(inode, stripe, ask).await?])
+        Ok(vec![self.read_members(inode, member, ask).await?])
     }
 }

@@ -114,8 +114,7 @@ impl ObjectIo {
             };
             self.write_chunk(&chunk, last, data, file).await
         };
-        let stripe = (chunk.component, chunk.index);
-        let written = self.change_members(inode, stripe, write).await?;
+        let written = self.change_members(inode, chunk.object, write).await?;
         let mut state = inode.state();
         for (member, stat) in &written {
             state.objects.written(member.component, member.index, *stat);

@@ -7,7 +7,14 @@ use gupfs_proto::{InodeId, Layout, ObjectId, OstId, Presence};
 use std::collections::BTreeSet;
 
 impl FileObjects {
-    /// The full members of the stripe that this object belongs to; only the object itself without redundancy.
+    /// The full members of the stripe that this object belongs to; only the object itself without redundancy. None if the layout does not
+    /// have the object any more.
+    pub fn members_like(&self, object: &ObjectId) -> Option<Vec<MemberObject>> {
+        let (component, index) = self.position_of(object)?;
+        Some(self.members(object.ino, component, index))
+    }
+
+    /// The same for an object by its place in the layout.
     pub fn members(&self, ino: InodeId, component: usize, index: usize) -> Vec<MemberObject> {
         let part = &self.layout.components[component];
         let first = self.index(component, 0);
