@@ -67,17 +67,22 @@ impl Targets {
         match (&entry.condition, &entry.peer) {
             (TargetCondition::Up, Some(peer)) => Ok(Some(peer.clone())),
             (TargetCondition::Expected(_), _) => Ok(None),
-            (TargetCondition::Down(why) | TargetCondition::Refused(why), _) => Err(down(ost, why)),
+            (
+                TargetCondition::Down(why)
+                | TargetCondition::Refused(why)
+                | TargetCondition::Lost(why),
+                _,
+            ) => Err(down(ost, why)),
             (TargetCondition::Up, None) => Err(down(ost, "it is not part of this start")),
         }
     }
 
-    /// The targets of this start; where servers are remote, all known ones.
+    /// The targets of this start; where servers are remote, all known ones that are not lost.
     pub fn all(&self) -> Vec<OstId> {
         let list = self.list.lock();
         let ours = |entry: &TargetEntry| entry.peer.is_some() || self.dial.is_some();
         list.iter()
-            .filter(|(_, entry)| ours(entry))
+            .filter(|(_, entry)| ours(entry) && !entry.condition.is_lost())
             .map(|(ost, _)| *ost)
             .collect()
     }

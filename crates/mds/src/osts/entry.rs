@@ -60,11 +60,17 @@ pub(super) enum TargetCondition {
     Down(String),
     /// Its identity does not match the recorded one: its bytes must not be used.
     Refused(String),
+    /// An administrator declared it lost for ever.
+    Lost(String),
 }
 
 impl TargetCondition {
     pub(super) fn is_up(&self) -> bool {
         matches!(self, TargetCondition::Up)
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self, TargetCondition::Lost(_))
     }
 }
 
@@ -87,6 +93,7 @@ impl TargetEntry {
             (
                 TargetCondition::Down(why)
                 | TargetCondition::Refused(why)
+                | TargetCondition::Lost(why)
                 | TargetCondition::Expected(why),
                 _,
             ) => Some(why.clone()),

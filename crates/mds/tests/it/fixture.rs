@@ -28,6 +28,7 @@ pub struct Start {
     pub dial: Option<Arc<dyn DialOss>>,
     pub accept_loss: bool,
     pub keep_sessions: bool,
+    pub allow_mirrors: bool,
     pub cache_bytes: usize,
     pub segment_bytes: u64,
     pub shards: VirtualShards,
@@ -41,6 +42,7 @@ impl Start {
             dial: None,
             accept_loss: false,
             keep_sessions: false,
+            allow_mirrors: false,
             cache_bytes: 8 << 20,
             segment_bytes: 4 << 20,
             shards: VirtualShards(64),
@@ -72,6 +74,7 @@ impl Start {
         options.accept_loss = self.accept_loss;
         options.shards = self.shards;
         options.keep_sessions = self.keep_sessions;
+        options.allow_mirrors = self.allow_mirrors;
         Mds::start(options).await
     }
 }

@@ -46,6 +46,7 @@ impl Targets {
             epoch: self.epoch(),
             targets: list
                 .iter()
+                .filter(|(_, entry)| !entry.condition.is_lost())
                 .map(|(ost, entry)| TargetAddress {
                     ost: *ost,
                     address: match (&entry.remote, &entry.peer) {
@@ -88,6 +89,7 @@ impl Targets {
             adopting: 0,
             owner: OwnerEpoch(0),
             owner_run: 0,
+            lost_since: None,
         };
         list.insert(
             ost,
