@@ -61,6 +61,10 @@ const _: () = assert!(
 /// Interval between two rounds over the files with stale members.
 pub const RESYNC_EVERY: Duration = Duration::from_secs(2);
 
+/// How long an OST may be down before its stale members are replaced, unless the administrator chose another time: longer than a restart of a
+/// host takes, so that no such restart moves bytes.
+pub const REBUILD_AFTER: Duration = Duration::from_secs(600);
+
 /// How often the server looks whether it has members on lost OSTs to replace.
 pub const REPLACE_EVERY: Duration = Duration::from_secs(2);
 

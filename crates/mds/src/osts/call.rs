@@ -28,7 +28,12 @@ impl Targets {
         };
         let asking = async {
             loop {
-                let reply = self.wait_for_peer(ost).await?.call(request.clone()).await;
+                let peer = self.wait_for_peer(ost).await?;
+                let reply = tokio::select! {
+                    biased;
+                    reply = peer.call(request.clone()) => reply,
+                    error = self.wait_until_lost(ost) => Err(error),
+                };
                 if reply != Err(FsError::Capability(CapabilityFault::Expired)) {
                     return reply;
                 }
@@ -55,6 +60,20 @@ impl Targets {
                 }
                 None => changed.await,
             }
+        }
+    }
+
+    /// Returns when the target was declared lost, with the error of requests to it.
+    async fn wait_until_lost(&self, ost: OstId) -> FsError {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.is_lost(ost)
+                && let Err(error) = self.peer_of(ost)
+            {
+                return error;
+            }
+            changed.await;
         }
     }
 

@@ -15,6 +15,8 @@ pub(super) struct TargetEntry {
     /// The open instance that was believed last, of a remote target.
     pub(super) serving: Option<ServingInstance>,
     pub(super) condition: TargetCondition,
+    /// Since when the target has not been up, as far as a look every second shows; None while it is up.
+    pub(super) down_since: Option<BootTime>,
     pub(super) space: Result<TargetCapacity, UnknownSpace>,
 }
 

@@ -107,6 +107,7 @@ impl Targets {
                     is_durable: false,
                     serving: None,
                     condition,
+                    down_since: None,
                     space: Err(UnknownSpace::not_reported()),
                 };
                 (ost, entry)

@@ -45,6 +45,7 @@ use gupfs_store::kv::Kv;
 use lower::LowerParts;
 use requests::RequestParts;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the parts are made from.
 pub struct MdsPartsInput {
@@ -66,6 +67,7 @@ pub struct MdsPartsInput {
     pub keeps_sessions: bool,
     /// Directories may ask for mirrored files.
     pub allow_mirrors: bool,
+    pub rebuild_after: Option<Duration>,
 }
 
 /// The parts of one server. Only `Mds` has them all.
@@ -109,6 +111,7 @@ pub struct MdsParts {
     lost_before: OwnerEpoch,
     loss_accepted: bool,
     keeps_sessions: bool,
+    rebuild_after: Option<Duration>,
 }
 
 impl MdsParts {
@@ -183,6 +186,7 @@ impl MdsParts {
             lost_before: input.lost_before,
             loss_accepted: input.loss_accepted,
             keeps_sessions: input.keeps_sessions,
+            rebuild_after: input.rebuild_after,
         }
     }
 
@@ -237,6 +241,7 @@ impl MdsParts {
                 driver: self.driver.clone(),
                 targets: self.targets.clone(),
                 progress: self.resync.clone(),
+                rebuild_after: self.rebuild_after,
                 clock: self.clock.clone(),
             },
             replacement: ReplacementTask {

@@ -29,6 +29,7 @@ pub struct Start {
     pub accept_loss: bool,
     pub keep_sessions: bool,
     pub allow_mirrors: bool,
+    pub rebuild_after: Option<Duration>,
     pub cache_bytes: usize,
     pub segment_bytes: u64,
     pub shards: VirtualShards,
@@ -43,6 +44,7 @@ impl Start {
             accept_loss: false,
             keep_sessions: false,
             allow_mirrors: false,
+            rebuild_after: None,
             cache_bytes: 8 << 20,
             segment_bytes: 4 << 20,
             shards: VirtualShards(64),
@@ -75,6 +77,7 @@ impl Start {
         options.shards = self.shards;
         options.keep_sessions = self.keep_sessions;
         options.allow_mirrors = self.allow_mirrors;
+        options.rebuild_after = self.rebuild_after;
         Mds::start(options).await
     }
 }

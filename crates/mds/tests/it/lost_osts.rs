@@ -181,6 +181,30 @@ fn a_truncate_and_a_removal_do_not_wait_for_a_lost_ost() {
 }
 
 #[test]
+fn a_truncate_that_waits_for_an_ost_is_done_when_the_ost_is_declared_lost() {
+    simulate(async {
+        let fixture = Simulated::new(8);
+        let ServerInstance { mds, .. } = fixture.start().await;
+        let client = Client::open(&mds).await;
+        let ino = written(&fixture, &client, InodeId::ROOT, "file").await;
+        lose(&fixture, 1);
+        let begun = tokio::time::Instant::now();
+        let declare = async {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            declare_lost(&mds, 1, true).await.unwrap();
+        };
+        let (truncated, ()) = tokio::join!(client.truncate(ino, MIB), declare);
+        assert_eq!(truncated.unwrap().attr.size, MIB);
+        assert!(
+            begun.elapsed() < Duration::from_secs(8),
+            "{:?}",
+            begun.elapsed()
+        );
+        mds.stop().await.unwrap();
+    });
+}
+
+#[test]
 fn a_file_whose_writer_has_ended_keeps_what_it_had_on_a_lost_ost_as_missing() {
     simulate(async {
         let fixture = Simulated::new(4);
@@ -291,4 +315,45 @@ fn a_file_without_another_domain_for_its_member_is_counted_until_there_is_one() 
         assert_eq!(mds.status().await.replacement.files_lost, 1);
         mds.stop().await.unwrap();
     });
+}
+
+#[test]
+fn stale_members_on_an_ost_that_is_down_for_long_get_another_one() {
+    for rebuild_after in [None, Some(Duration::from_secs(600))] {
+        simulate(async {
+            let mut fixture = Simulated::new(7);
+            let (ServerInstance { mds, platform }, ino) = with_mirrored_file(&mut fixture, 3).await;
+            let before = Client::open(&mds).await.open_file(ino).await.layout;
+            let osts = before.components[0].targets.clone();
+            mds.stop().await.unwrap();
+            fixture.kill(&platform).await;
+            drop(mds);
+
+            let platform = fixture.platform();
+            let mut options = fixture.start_options(&platform);
+            options.targets[usize::from(osts[1].0)].admin = Err("its disk is not mounted".into());
+            options.rebuild_after = rebuild_after;
+            let mds = fixture.start_as(options).await.unwrap();
+            // The write leaves the member out.
+            let client = Client::open(&mds).await;
+            let opened = client.begin_write(ino).await;
+            assert_eq!(presence(&opened, osts[1].0), [Presence::Stale]);
+            let rewritten = write(&fixture.osts[..], &opened, 8 * MIB, 2);
+            client.end_write(ino, rewritten).await;
+            tokio::time::sleep(Duration::from_secs(590)).await;
+            assert_eq!(
+                client.open_file(ino).await.layout.components[0].targets,
+                osts
+            );
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            let after = client.open_file(ino).await.layout;
+            let third = OstId(3 - osts[0].0 - osts[1].0);
+            let expected = match rebuild_after {
+                None => osts,
+                Some(_) => vec![osts[0], third],
+            };
+            assert_eq!(after.components[0].targets, expected);
+            mds.stop().await.unwrap();
+        });
+    }
 }
