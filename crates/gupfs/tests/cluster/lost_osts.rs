@@ -4,7 +4,7 @@
 use crate::mirrored_files::{
     check, cluster_with_mirrors, content, set_mirrored, wait_until_all_targets_are_up, write,
 };
-use crate::running::{can_mount, command};
+use crate::running::{TIMEOUT, can_mount, command};
 use crate::test_cluster::{TestCluster, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -62,6 +62,28 @@ fn run_at_once<T>(what: &Path, run: impl FnOnce() -> T) -> T {
     let result = run();
     assert!(begun.elapsed() < AT_ONCE, "{what:?}: {:?}", begun.elapsed());
     result
+}
+
+/// Returns when no object of the file is stale, and none is on these OSTs.
+fn wait_until_redundant(path: &Path, lost: &[u64]) {
+    let begun = Instant::now();
+    loop {
+        let args = ["layout", "get", "--json"];
+        let output = command().args(args).arg(path).output().unwrap();
+        let layout: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let components = layout["file"]["components"].as_array().unwrap();
+        let objects = components
+            .iter()
+            .flat_map(|it| it["objects"].as_array().unwrap());
+        let is_good = |object: &Value| {
+            object["state"] != "stale" && !lost.iter().any(|ost| object["ost"] == *ost)
+        };
+        if objects.into_iter().all(is_good) {
+            return;
+        }
+        assert!(begun.elapsed() < TIMEOUT, "{layout:#}");
+        std::thread::sleep(Duration::from_millis(300));
+    }
 }
 
 #[test]
@@ -146,14 +168,15 @@ fn the_loss_of_a_disk_costs_no_byte_of_mirrored_files_and_no_wait() {
     for path in &kept {
         check(&b.join(path), RECORDS);
     }
-    cluster.wait_until("redundant again", |status| {
-        let mds = &status["mds"];
-        let replacement = &mds["replacement"];
-        replacement["is_walking"] == false
-            && replacement["files_replaced"].as_u64() > Some(0)
+    for path in &kept {
+        wait_until_redundant(&a.join(path), &lost);
+    }
+    cluster.wait_until("counted as redundant", |status| {
+        let [replacement, resync] = ["replacement", "resync"].map(|task| &status["mds"][task]);
+        replacement["files_replaced"].as_u64() > Some(0)
             && replacement["files_left"] == 0
-            && mds["resync"]["files_left"] == 0
-            && mds["resync"]["files_done"].as_u64() >= replacement["files_replaced"].as_u64()
+            && resync["files_left"] == 0
+            && resync["bytes_copied"].as_u64() > Some(0)
     });
     cluster.osses[1].kill();
     for path in &kept {
