@@ -191,6 +191,11 @@ impl OstCalls {
         }
     }
 
+    /// Whether the target was declared lost: it will not come back.
+    pub fn is_gone(&self, ost: OstId) -> bool {
+        self.route.is_gone(ost)
+    }
+
     /// Returns when the session is valid for certain.
     ///
     /// # Errors

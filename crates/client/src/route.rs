@@ -5,7 +5,7 @@ use gupfs_proto::cluster::{self, ClusterMap};
 use gupfs_proto::{FsError, MapEpoch, OstId, data, meta};
 use gupfs_rpc::{DialOss, Peer};
 use parking_lot::RwLock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,9 @@ pub type ClusterPeer = Peer<cluster::ClusterRequest, cluster::ClusterReply>;
 
 /// Pause before the client fetches the map again, when the map has no address for a target yet.
 const MAP_RETRY_PAUSE: Duration = Duration::from_millis(300);
+
+const NOT_IN_MAP: &str =
+    "it is not in the cluster map: it was declared lost (`gupfs ost lost`), or was never added";
 
 pub struct Route {
     pub mds: MdsPeer,
@@ -86,7 +89,7 @@ impl Route {
     /// fetches the map first.
     ///
     /// # Errors
-    /// `TargetDown` for a target that was never added. For a target that the map expects but has no address of, the call waits.
+    /// `TargetDown` for a target that was never added, or was declared lost. For a target that the map expects but has no address of, the call waits.
     pub async fn peer(&self, ost: OstId, newest: MapEpoch) -> Result<OstPeer, FsError> {
         loop {
             let (epoch, peer) = {
@@ -95,7 +98,7 @@ impl Route {
             };
             let unknown = || FsError::TargetDown {
                 ost,
-                reason: "the cluster map has no such target".to_string(),
+                reason: NOT_IN_MAP.to_string(),
             };
             let Some(map_source) = &self.map_source else {
                 return peer.ok_or_else(unknown);
@@ -147,6 +150,12 @@ impl Route {
         osts.known.get(&ost).map(|(address, _)| address.clone())
     }
 
+    /// Whether the map that this client has does not list the target: no retry will find it.
+    pub fn is_gone(&self, ost: OstId) -> bool {
+        let osts = self.osts.read();
+        self.uses_map() && osts.epoch > MapEpoch(0) && !osts.known.contains_key(&ost)
+    }
+
     /// Whether the newest map has another address for the target than `was`. False if the map cannot be fetched.
     pub async fn has_moved(&self, ost: OstId, was: Option<&str>) -> bool {
         let Some(map_source) = &self.map_source else {
@@ -180,9 +189,17 @@ impl Route {
         Ok(Some(self.adopt(map_source, map)))
     }
 
-    /// Connections to unchanged addresses are kept.
+    /// Connections to unchanged addresses are kept; targets that the map does not list any more are dropped.
     fn adopt(&self, map_source: &MapSource, map: ClusterMap) -> Vec<OstId> {
         let mut osts = self.osts.write();
+        let listed: BTreeSet<OstId> = map.targets.iter().map(|place| place.ost).collect();
+        osts.known.retain(|ost, _| {
+            let stays = listed.contains(ost);
+            if !stays {
+                tracing::error!(%ost, "the metadata server does not know this target any more: reads and writes of bytes there fail with EIO");
+            }
+            stays
+        });
         let mut expected = Vec::new();
         for place in map.targets {
             match place.address {

@@ -77,6 +77,36 @@ impl FromStr for Deadline {
     }
 }
 
+/// After how long something that is not done by then is done in another way, or never. In a configuration file it is a string.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimeLimit(Option<Duration>);
+
+impl TimeLimit {
+    pub fn time(self) -> Option<Duration> {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for TimeLimit {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<TimeLimit, D::Error> {
+        from_text(from)
+    }
+}
+
+/// As a deadline; "0" or "never" for none.
+impl FromStr for TimeLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TimeLimit, String> {
+        match text.trim() {
+            "0" | "never" => Ok(TimeLimit(None)),
+            // A limit of one is `never` here.
+            "none" => Err("write never, or a number and s, min or h".into()),
+            limit => limit.parse::<Deadline>().map(|time| TimeLimit(time.0)),
+        }
+    }
+}
+
 /// How long to poll for the next message before sleeping, or `none`. In a configuration file it is a string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BusyPoll(Option<Duration>);

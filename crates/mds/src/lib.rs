@@ -22,6 +22,7 @@ mod inode_numbers;
 mod join;
 pub mod limits;
 mod locks;
+mod lost_files;
 mod mds;
 mod metadata_leases;
 mod mirrors;

@@ -64,6 +64,34 @@ const _: () = assert!(
 /// Interval between two rounds over the files with stale members.
 pub const RESYNC_EVERY: Duration = Duration::from_secs(2);
 
+/// How long an OST may be down before its stale members are replaced, unless the administrator chose another time: longer than a restart of a
+/// host takes, so that no such restart moves bytes.
+pub const REBUILD_AFTER: Duration = Duration::from_secs(600);
+
+/// How often the server looks whether it has members on lost OSTs to replace.
+pub const REPLACE_EVERY: Duration = Duration::from_secs(2);
+
+/// Pause between two steps of a walk over all inodes for lost OSTs: ten million inodes take a few minutes, and most of this time is left to
+/// requests.
+pub const INODE_WALK_PAUSE: Duration = Duration::from_millis(10);
+
+/// While files wait for a replacement, the next walk over all inodes begins after this many times the duration of the last one.
+pub const INODE_WALK_REST: u32 = 10;
+
+/// Inodes that the server examines for one request for the files with lost bytes: some tens of milliseconds of work.
+pub const LOST_FILES_EXAMINED: usize = 8 * SCAN_STEP;
+
+/// Files in one reply to such a request, and bytes of their paths.
+pub const LOST_FILES_MAX: usize = 256;
+pub const LOST_FILES_PATHS: usize = 256 << 10;
+const _: () = assert!(
+    (LOST_FILES_PATHS + LOST_PATH_MAX + LOST_FILES_MAX * 64) as u64
+        <= gupfs_proto::limits::BODY_MAX.get()
+);
+
+/// The longest path that such a reply has: of a longer one the last names.
+pub const LOST_PATH_MAX: usize = 64 << 10;
+
 /// How often the objects of files that were closed without a sync are confirmed. By then the OST has synced objects that were
 /// idle for five seconds, so mostly nothing is left to sync; and a file that is removed within the interval is never synced.
 pub const CONFIRM_EVERY: Duration = Duration::from_secs(10);

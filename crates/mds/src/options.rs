@@ -1,5 +1,6 @@
 //! What a metadata server is started with.
 
+use crate::limits::REBUILD_AFTER;
 use crate::osts::TargetHandle;
 use crate::survey::SurveyedTarget;
 use gupfs_platform::{Disk, Platform};
@@ -8,6 +9,7 @@ use gupfs_proto::{ClusterId, Incarnation, VirtualShards};
 use gupfs_rpc::{ClusterKey, DialOss};
 use gupfs_store::kv::{Kv, KvRecovery};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a server is started with.
 pub struct MdsOptions {
@@ -34,6 +36,8 @@ pub struct MdsOptions {
     /// Directories may ask for mirrored files, which are not finished (docs/decisions/2026-11-26-mirrors.md). Files that are mirrored already stay
     /// so without it.
     pub allow_mirrors: bool,
+    /// After so long the stale members on an OST that is down get other OSTs; None: they wait for it.
+    pub rebuild_after: Option<Duration>,
     /// Sessions outlive this server: a client that reports in time after a start keeps its session. Otherwise every start
     /// ends all sessions.
     pub keep_sessions: bool,
@@ -61,6 +65,7 @@ impl MdsOptions {
             accept_loss: false,
             surveyed: Vec::new(),
             allow_mirrors: false,
+            rebuild_after: Some(REBUILD_AFTER),
             keep_sessions: false,
         }
     }

@@ -29,6 +29,13 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
             ClusterRequest::Verifiers { targets } => {
                 self.parts.target_records.retire_verifiers(&targets).await
             }
+            ClusterRequest::DeclareLost { ost, while_serving } => {
+                let records = &self.parts.target_records;
+                records.declare_lost(ost, while_serving).await
+            }
+            ClusterRequest::LostFiles { ost, from } => {
+                self.parts.lost_files.next_files(ost, from).await
+            }
         }
     }
 }

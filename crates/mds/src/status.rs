@@ -5,7 +5,9 @@ use crate::background::SweepStatus;
 use crate::metadata_leases::LeaseStatus;
 use crate::origin::RequestOrigin;
 use crate::osts::MdsTargetStatus;
-use crate::pending_work::{ConfirmStatus, PurgeStatus, ResyncStatus, UnfinishedStatus};
+use crate::pending_work::{
+    ConfirmStatus, PurgeStatus, ReplacementStatus, ResyncStatus, UnfinishedStatus,
+};
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
 use crate::shard_driver::Requester;
@@ -48,6 +50,8 @@ pub struct MdsStatus {
     pub confirm: ConfirmStatus,
     /// Mirrored files with stale members.
     pub resync: ResyncStatus,
+    /// Mirrored files with members on lost OSTs.
+    pub replacement: ReplacementStatus,
     pub targets: Vec<MdsTargetStatus>,
     pub sessions: BTreeMap<SessionId, SessionInfo>,
     /// Sessions from before the start that have not reconnected: the server serves no other request until they have, or have
@@ -151,6 +155,7 @@ impl Mds {
             sweep: parts.sweep.status(),
             confirm: parts.confirm.status(),
             resync: parts.resync.status(),
+            replacement: parts.replacement.status(),
             targets: parts.targets.status(),
             sessions: parts.sessions.infos(),
             missing: parts.grace.missing(),

@@ -102,7 +102,7 @@ impl TargetSurvey {
             cluster,
             clock,
             log_end: kv.last_seq(),
-            known: recorded_targets(kv)?,
+            known: not_lost(recorded_targets(kv)?),
             reports: Mutex::default(),
             changed: Notify::new(),
         }))
@@ -215,6 +215,12 @@ impl Service<ClusterRequest, ClusterReply> for TargetSurvey {
     }
 }
 
+/// The targets that may report.
+fn not_lost(mut recorded: BTreeMap<OstId, KnownTarget>) -> BTreeMap<OstId, KnownTarget> {
+    recorded.retain(|_, known| known.lost_since.is_none());
+    recorded
+}
+
 /// What the local targets report.
 pub(crate) async fn survey_local(
     targets: &[TargetHandle],
@@ -254,8 +260,9 @@ pub(crate) fn compute_loss(
     log_end: Seq,
 ) -> Option<MetadataLoss> {
     let is_heard = |ost: &OstId| surveyed.iter().any(|target| target.ost == *ost);
-    let unheard: Vec<OstId> = (known.keys().copied())
-        .filter(|ost| !is_heard(ost))
+    let unheard: Vec<OstId> = (known.iter())
+        .filter(|(ost, known)| known.lost_since.is_none() && !is_heard(ost))
+        .map(|(ost, _)| *ost)
         .collect();
     let none_reported = surveyed.is_empty() && !unheard.is_empty();
     let mut loss = MetadataLoss {

@@ -86,7 +86,7 @@ impl TruncateRunner {
                 let objects = self.reachable_objects(&truncate).await?;
                 let truncated = self.truncate_objects(&objects).await;
                 let (blocks, verifiers) = match truncated {
-                    // Its target has gone down meanwhile, and another member's has not.
+                    // Its target has gone down meanwhile, and another member's has not; or it was declared lost.
                     Err(FsError::TargetDown { .. })
                         if self.reachable_objects(&truncate).await?.len() < objects.len() =>
                     {
@@ -149,21 +149,23 @@ impl TruncateRunner {
         Ok((resumed, left))
     }
 
-    /// The objects to truncate, without members of mirrored stripes whose targets are down: these are stale.
+    /// The objects to truncate, without those on lost targets, and without members of mirrored stripes whose targets are down: these are
+    /// stale.
     async fn reachable_objects(
         &self,
         truncate: &PendingTruncate,
     ) -> Result<Vec<(OstId, ObjectId, u64)>, FsError> {
+        let is_lost = |(ost, ..): &&(OstId, ObjectId, u64)| self.targets.is_lost(*ost);
+        let objects = truncate.objects.iter().filter(|it| !is_lost(it));
         // Of a file without a second copy none can be left out, and its record need not be read.
         if (truncate.objects.iter()).all(|(_, object, _)| object.copy() == 0) {
-            return Ok(truncate.objects.clone());
+            return Ok(objects.copied().collect());
         }
         let all = truncate.objects.iter().map(|(_, object, _)| *object);
         let ino = truncate.id.ino;
         let left_out = self.mirrors.leave_out_unreachable(ino, all).await?;
         let is_reachable = |(_, object, _): &&(OstId, ObjectId, u64)| !left_out.contains(object);
-        let objects = truncate.objects.iter().filter(is_reachable);
-        Ok(objects.copied().collect())
+        Ok(objects.filter(is_reachable).copied().collect())
     }
 
     /// Truncates these objects, a few at a time; returns the blocks that all stripes keep, and the write verifier of each OST at that time.

@@ -9,7 +9,7 @@ use crate::store::{MetadataStore, damaged_record};
 use crate::truncates::TruncateRunner;
 use gupfs_namespace::{BackgroundOp, Inode, PurgeId, Record, RecordKey, UnfinishedTruncate};
 use gupfs_proto::data::ObjectStat;
-use gupfs_proto::{FsError, InodeId, Presence, SessionId};
+use gupfs_proto::{Component, FsError, InodeId, OstId, Presence, SessionId};
 use std::sync::Arc;
 
 /// How often recovery repeats for a file that changed in the meantime.
@@ -173,12 +173,22 @@ impl WriterRecovery {
                     let at = (component as u32, stripe as u32);
                     // Without its answer it is stale, if another member's target answers.
                     let component = &layout.components[component];
-                    let mut members = component.full_members(component.stripe_of(stripe));
-                    let is_up = |index: usize| self.targets.is_up(component.targets[index]);
-                    let has_partner = members.any(|index| index != stripe && is_up(index));
-                    drop(members);
-                    if presence == Presence::Stale || has_partner && !self.targets.is_up(ost) {
+                    let has_partner = |is_usable: &dyn Fn(OstId) -> bool| {
+                        let mut members = component.full_members(component.stripe_of(stripe));
+                        members.any(|index| index != stripe && is_usable(component.targets[index]))
+                    };
+                    let has_partner_up = has_partner(&|ost| self.targets.is_up(ost));
+                    if presence == Presence::Stale || has_partner_up && !self.targets.is_up(ost) {
                         return Ok(None);
+                    }
+                    if self.targets.is_lost(ost) {
+                        return Ok(match presence {
+                            // The partner is asked, or fails this attempt.
+                            _ if has_partner(&|ost| !self.targets.is_lost(ost)) => None,
+                            Presence::Never => Some((at.0, at.1, None)),
+                            // As it is recorded: reads must find it missing, not a hole.
+                            _ => Some((at.0, at.1, Some(lost_object(component, stripe, inode)))),
+                        });
                     }
                     let stat = match (presence, taken_from) {
                         (Presence::Never, Some(_)) => Ok(None),
@@ -202,5 +212,14 @@ impl WriterRecovery {
         let results = join::all(stats.collect(), OST_CALLS).await;
         let results: Result<Vec<Option<_>>, FsError> = results.into_iter().collect();
         Ok(results?.into_iter().flatten().collect())
+    }
+}
+
+/// The state of an object on a lost OST, as far as the file's record has it.
+fn lost_object(component: &Component, index: usize, inode: &Inode) -> ObjectStat {
+    ObjectStat {
+        size: component.object_size(index, inode.size),
+        mtime: inode.mtime,
+        ..ObjectStat::default()
     }
 }

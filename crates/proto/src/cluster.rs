@@ -4,7 +4,7 @@
 use crate::data::TargetCapacity;
 use crate::error::FsError;
 use crate::ids::{
-    ClusterId, Incarnation, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, VirtualShard,
+    ClusterId, Incarnation, InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, VirtualShard,
     WriteVerifier,
 };
 use crate::time::Timestamp;
@@ -32,6 +32,31 @@ pub enum ClusterRequest {
     /// targets it gets the retired ones from the metadata server before it serves; it retires one when a sync failed. The reply
     /// is `Verifiers`.
     Verifiers { targets: Vec<TargetVerifier> },
+    /// An administrator declares that a target is lost for ever. `while_serving`: also if its server serves it now. The reply is
+    /// `TargetLost` or `TargetServes`.
+    DeclareLost { ost: OstId, while_serving: bool },
+    /// The next files that have lost bytes with a target that was declared lost, from a position of an earlier reply, or None for the
+    /// first ones. The reply is `LostFiles`.
+    LostFiles {
+        ost: OstId,
+        from: Option<LostFilePosition>,
+    },
+}
+
+/// How far a listing of files has come: all inodes before this one are examined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LostFilePosition {
+    pub shard: VirtualShard,
+    /// None: no inode of the shard is examined yet.
+    pub after: Option<InodeId>,
+}
+
+/// A file that has lost bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LostFile {
+    pub ino: InodeId,
+    /// Its first name from the root of the file system, with U+FFFD for bytes that are no UTF-8; None if it has no name.
+    pub path: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -172,6 +197,23 @@ pub enum ClusterReplyBody {
     Verifiers {
         retired: Vec<(OstId, WriteVerifier)>,
     },
+    /// The target was not declared lost, because its server serves it: at this address; None: in the metadata server's process.
+    TargetServes {
+        address: Option<String>,
+    },
+    /// The target is recorded as lost, durably.
+    TargetLost {
+        since: Timestamp,
+        /// False: it was declared lost before.
+        is_new: bool,
+    },
+    LostFiles {
+        files: Vec<LostFile>,
+        /// Inodes examined for this reply.
+        examined: u64,
+        /// Where the next request continues; None at the end.
+        next: Option<LostFilePosition>,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -215,7 +257,8 @@ impl std::fmt::Debug for KeyShare {
     }
 }
 
-/// The cluster map: the addresses of the targets. It changes rarely; every metadata reply contains the newest epoch.
+/// The cluster map: the addresses of the targets, without those that were declared lost. It changes rarely; every metadata reply contains
+/// the newest epoch.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ClusterMap {
     pub epoch: MapEpoch,

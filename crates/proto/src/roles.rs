@@ -64,6 +64,8 @@ impl RequestMessage for cluster::ClusterRequest {
             cluster::ClusterRequest::LegacyReport { .. }
             | cluster::ClusterRequest::RegisterTarget { .. }
             | cluster::ClusterRequest::Report(_)
+            | cluster::ClusterRequest::DeclareLost { .. }
+            | cluster::ClusterRequest::LostFiles { .. }
             | cluster::ClusterRequest::Verifiers { .. } => &[Role::Oss],
             cluster::ClusterRequest::Map | cluster::ClusterRequest::Status => &Role::ALL,
         }

@@ -75,8 +75,9 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them. 4: downgrade of a write lease.
     // 5: stale members (a request).
     (MessageKind::CALLBACK, 2, 5),
-    // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply).
-    (MessageKind::CLUSTER, 2, 3),
+    // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply). 4: lost targets (two requests and
+    // their replies).
+    (MessageKind::CLUSTER, 2, 4),
 ];
 
 /// A message as a frame carries it.
@@ -250,10 +251,13 @@ fn min_version_of_callback(request: &callback::CallbackRequest) -> u8 {
     }
 }
 
-/// Version 3 added two requests.
+/// Versions 3 and 4 added two requests each.
 fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
     match request {
         cluster::ClusterRequest::Report(_) | cluster::ClusterRequest::Verifiers { .. } => 3,
+        cluster::ClusterRequest::DeclareLost { .. } | cluster::ClusterRequest::LostFiles { .. } => {
+            4
+        }
         _ => 2,
     }
 }

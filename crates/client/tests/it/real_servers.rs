@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 const CLUSTER: ClusterId = ClusterId(0xc1);
 const INCARNATION: Incarnation = Incarnation(0x1c);
-const TARGETS: u16 = 4;
+pub const TARGETS: u16 = 4;
 /// Bytes. Zeroing larger segments would dominate the time of a simulated start.
 const LOG_SEGMENT: u64 = 256 << 10;
 

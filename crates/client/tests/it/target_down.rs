@@ -13,6 +13,7 @@ use gupfs_proto::{FsError, MapEpoch, OstId, cluster, data};
 use gupfs_rpc::{DialOss, Peer, Service};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 /// A metadata server that issues every requested capability, and counts them.
@@ -67,11 +68,105 @@ impl DialOss for NoOtherServers {
 impl Service<cluster::ClusterRequest, cluster::ClusterReply> for NoOtherServers {
     async fn handle(self: Arc<Self>, question: cluster::ClusterRequest) -> cluster::ClusterReply {
         assert_eq!(question, cluster::ClusterRequest::Map);
+        let local = |ost| cluster::TargetAddress {
+            ost: OstId(ost),
+            address: Some(String::new()),
+        };
         Ok(cluster::ClusterReplyBody::Map(cluster::ClusterMap {
             epoch: MapEpoch(1),
-            targets: Vec::new(),
+            targets: (0..TARGETS).map(local).collect(),
         }))
     }
+}
+
+/// A metadata server and its cluster map, from which the targets disappear at some moment: they are declared lost.
+struct LosingMds {
+    mds: Arc<FakeMds>,
+    are_lost: AtomicBool,
+}
+
+impl LosingMds {
+    fn epoch(&self) -> MapEpoch {
+        MapEpoch(1 + u64::from(self.are_lost.load(SeqCst)))
+    }
+}
+
+impl Service<meta::MetaRequest, meta::MetaReply> for LosingMds {
+    async fn handle(self: Arc<Self>, request: meta::MetaRequest) -> meta::MetaReply {
+        let mut reply = self.mds.clone().handle(request).await;
+        reply.map_epoch = self.epoch();
+        reply
+    }
+}
+
+impl Service<cluster::ClusterRequest, cluster::ClusterReply> for LosingMds {
+    async fn handle(self: Arc<Self>, _: cluster::ClusterRequest) -> cluster::ClusterReply {
+        let place = |ost| cluster::TargetAddress {
+            ost: OstId(ost),
+            address: Some(String::new()),
+        };
+        let left = if self.are_lost.load(SeqCst) {
+            0
+        } else {
+            TARGETS
+        };
+        Ok(cluster::ClusterReplyBody::Map(cluster::ClusterMap {
+            epoch: self.epoch(),
+            targets: (0..left).map(place).collect(),
+        }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_leaves_the_map_fails_calls_at_once_also_those_under_way() {
+    let platform = FakePlatform::new(2);
+    let (clock, dice) = (platform.clock.clone(), &platform.random);
+    let ost = FakeOst::new(clock.clone(), dice.fork());
+    let mds = FakeMds::new(clock.clone(), dice.fork(), ost.clone(), LayoutShape::Small);
+    let losing_mds = Arc::new(LosingMds {
+        mds,
+        are_lost: AtomicBool::new(false),
+    });
+    let silent_ost = Arc::new(UnreachableOst {
+        ost,
+        clock: clock.clone(),
+        back: clock.boot() + Duration::from_secs(300),
+    });
+    let local_targets = (0..TARGETS).map(|id| (OstId(id), Peer::local(silent_ost.clone())));
+    let route = Route::with_map(
+        Peer::local(losing_mds.clone()),
+        local_targets.collect(),
+        Peer::local(losing_mds.clone()),
+        Arc::new(NoOtherServers),
+        platform.platform().clock,
+    );
+    let client = Client::connect_with_route(route, platform.platform(), SessionOptions::default());
+    let client = client.await.unwrap();
+    let user = User { platform, client };
+    let file = user.create("file").await;
+    let under_way = async {
+        let failed = user.try_write(&file, 0, 100_000).await;
+        assert!(
+            matches!(failed, Err(FsError::TargetDown { .. })),
+            "{failed:?}"
+        );
+        clock.boot()
+    };
+    let lose = async {
+        clock.sleep(Duration::from_secs(10)).await;
+        losing_mds.are_lost.store(true, SeqCst);
+        user.create("other").await;
+        clock.boot()
+    };
+    let (failed, lost) = tokio::join!(under_way, lose);
+    assert!(failed.since(lost) < Duration::from_secs(1));
+    // And the next ones do not wait, either.
+    let failed = user.try_write(&file, 0, 100_000).await;
+    assert!(
+        matches!(failed, Err(FsError::TargetDown { .. })),
+        "{failed:?}"
+    );
+    assert!(clock.boot().since(lost) < Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,7 +46,7 @@ pub struct Mds {
     /// Start although data or metadata that was acknowledged as durable is lost; the log names each loss
     #[arg(long)]
     accept_loss: bool,
-    /// Accept `gupfs layout set --redundancy mirror:N`, which is not finished: lost OSTs are not replaced, and under partitions copies may differ
+    /// Accept `gupfs layout set --redundancy mirror:N`, which is not finished: under partitions copies may differ
     #[arg(long)]
     allow_mirrors: bool,
     /// Print events (ready, stopping, stopped) as JSON objects, one a line

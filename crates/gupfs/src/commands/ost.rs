@@ -1,4 +1,6 @@
-//! `gupfs ost`: adds targets to a cluster.
+//! `gupfs ost`: adds targets to a cluster, and declares them lost.
+
+mod lost;
 
 use crate::cluster::{MDS_PORT, TlsFlags, identity, read_cluster_key, send_request, with_port};
 use crate::daemon::block_on;
@@ -12,10 +14,11 @@ use gupfs_rpc::{AuthKey, ProcessIdentity, Role};
 use gupfs_store::object::{Objects, TargetId};
 use std::path::{Path, PathBuf};
 
-/// Make targets for a cluster
+/// Make targets for a cluster, or declare that one is lost
 #[derive(Subcommand)]
 pub enum Ost {
     Add(Add),
+    Lost(lost::Lost),
 }
 
 /// Make an empty directory an object storage target of a running cluster
@@ -49,6 +52,7 @@ impl Ost {
     pub fn run(self) -> CliResult<Exit> {
         match self {
             Ost::Add(add) => add.run(),
+            Ost::Lost(lost) => lost.run(),
         }
     }
 }

@@ -145,6 +145,8 @@ impl Up {
         self.logging.apply_to(&mut config)?;
         let Config {
             cluster,
+            // The configuration file alone has its keys.
+            mds: _,
             store,
             mount,
             metrics,

@@ -6,7 +6,7 @@
 
 mod parse_error;
 
-use crate::amount::{BusyPoll, Deadline, Size};
+use crate::amount::{BusyPoll, Deadline, Size, TimeLimit};
 use crate::exit::{CliError, CliResult, Exit};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     pub cluster: Cluster,
+    pub mds: MetadataServer,
     pub store: Store,
     pub oss: Oss,
     pub mount: Mount,
@@ -36,6 +37,12 @@ pub struct Cluster {
     pub tls: Option<PathBuf>,
     pub tls_name: Option<String>,
     pub tls_clients: Option<bool>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetadataServer {
+    pub rebuild_after: Option<TimeLimit>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
@@ -224,7 +231,7 @@ mod tests {
             "[motn]\nallow_other = true\n",
             expect![[r#"
                 gupfs.conf, line 1: there is no section 'motn'.
-                  → probably 'mount' was meant; valid sections: cluster, store, oss, mount, threads, log, metrics."#]],
+                  → probably 'mount' was meant; valid sections: cluster, mds, store, oss, mount, threads, log, metrics."#]],
         );
         check(
             "[metrics]\nzebra = 1\n",

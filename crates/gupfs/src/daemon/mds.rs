@@ -194,6 +194,9 @@ async fn start(
     options.key = key;
     options.keep_sessions = true;
     options.allow_mirrors = settings.allow_mirrors;
+    if let Some(limit) = settings.config.mds.rebuild_after {
+        options.rebuild_after = limit.time();
+    }
     let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
     Ok((mds, listener))
 }

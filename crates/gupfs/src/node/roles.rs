@@ -269,6 +269,9 @@ async fn start_mds(
     options.keep_sessions = dial.is_some();
     options.dial = dial;
     options.key = key;
+    if let Some(limit) = settings.config.mds.rebuild_after {
+        options.rebuild_after = limit.time();
+    }
     options.surveyed = surveyed;
     for (ost, peer) in local.osts {
         options.targets.push(TargetHandle {

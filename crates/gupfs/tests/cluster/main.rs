@@ -20,6 +20,7 @@ mod joining_oss;
 mod keys;
 mod load;
 mod locks;
+mod lost_osts;
 mod many_names;
 mod many_sessions;
 mod mapped_files;

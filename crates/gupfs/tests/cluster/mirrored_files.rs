@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 /// Longer than what stays in the inode, and than what waits in a mount's memory.
 const RECORD: usize = 100_000;
 
-fn content(number: u64) -> Vec<u8> {
+pub fn content(number: u64) -> Vec<u8> {
     (0..RECORD)
         .map(|at| (1 + (number as usize * 31 + at / 977) % 255) as u8)
         .collect()
 }
 
 /// Writes records, and returns the longest time that one took.
-fn write(file: &File, numbers: std::ops::Range<u64>) -> Duration {
+pub fn write(file: &File, numbers: std::ops::Range<u64>) -> Duration {
     let mut longest = Duration::ZERO;
     for number in numbers {
         let begun = Instant::now();
@@ -28,7 +28,7 @@ fn write(file: &File, numbers: std::ops::Range<u64>) -> Duration {
     longest
 }
 
-fn check(path: &Path, count: u64) {
+pub fn check(path: &Path, count: u64) {
     let found = fs::read(path).unwrap();
     assert_eq!(found.len(), count as usize * RECORD);
     for number in 0..count {
@@ -40,16 +40,16 @@ fn check(path: &Path, count: u64) {
     }
 }
 
-/// Two object servers, and a metadata server that accepts mirrored files.
-fn cluster_with_mirrors(mounts: usize) -> TestCluster {
-    let mut cluster = TestCluster::new(2, mounts);
+/// Object servers, and a metadata server that accepts mirrored files.
+pub fn cluster_with_mirrors(osses: usize, mounts: usize) -> TestCluster {
+    let mut cluster = TestCluster::new(osses, mounts);
     cluster.mds.kill();
     cluster.mds.start_again_with(&["--allow-mirrors"]);
     cluster
 }
 
-/// As soon as both object servers have reported to the metadata server.
-fn set_mirrored(dir: &Path) {
+/// As soon as the object servers have reported to the metadata server.
+pub fn set_mirrored(dir: &Path) {
     let begun = Instant::now();
     let set = || {
         let mut set = command();
@@ -79,7 +79,7 @@ fn stale_objects(path: &Path) -> usize {
 }
 
 /// Returns when a new file gets no stale object.
-fn wait_until_all_targets_are_up(dir: &Path) {
+pub fn wait_until_all_targets_are_up(dir: &Path) {
     let begun = Instant::now();
     loop {
         let path = dir.join("probe");
@@ -109,7 +109,7 @@ fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
     if !can_mount() {
         return;
     }
-    let mut cluster = cluster_with_mirrors(2);
+    let mut cluster = cluster_with_mirrors(2, 2);
     let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::create_dir(a.join("kept")).unwrap();
     set_mirrored(&a.join("kept"));
@@ -168,7 +168,7 @@ fn a_redundancy_that_the_servers_cannot_give_is_refused() {
     if !can_mount() {
         return;
     }
-    let cluster = cluster_with_mirrors(1);
+    let cluster = cluster_with_mirrors(2, 1);
     let set = command()
         .args(["layout", "set", "--redundancy", "mirror:3"])
         .arg(&cluster.mounts[0].at)

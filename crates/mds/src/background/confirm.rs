@@ -254,7 +254,7 @@ impl ConfirmTask {
         let records = self.store.get_all_now(keys).await?;
         let read = files.into_iter().zip(records).map(|(ino, record)| {
             let objects = match &record {
-                Some(record) => objects_in_doubt(ino, record)?,
+                Some(record) => objects_in_doubt(ino, record, |ost| self.targets.is_lost(ost))?,
                 None => Vec::new(),
             };
             Ok(UnconfirmedFile {
@@ -266,9 +266,13 @@ impl ConfirmTask {
         read.collect()
     }
 
-    /// Asks one OST whether each of these objects is present.
+    /// Asks one OST whether each of these objects is present. Objects of a lost OST count as present, so that reads report their loss: an
+    /// absent object reads as a hole.
     async fn confirm_objects(&self, ost: OstId, objects: Vec<ObjectId>) -> ConfirmReply {
-        let result = self.targets.confirm_objects(ost, objects).await;
+        let result = match self.targets.is_lost(ost) {
+            true => Ok(objects.into_iter().map(|object| (object, true)).collect()),
+            false => self.targets.confirm_objects(ost, objects).await,
+        };
         ConfirmReply { ost, result }
     }
 
@@ -306,6 +310,7 @@ impl ConfirmTask {
 fn objects_in_doubt(
     ino: InodeId,
     record: &Bytes,
+    is_lost: impl Fn(OstId) -> bool,
 ) -> Result<Vec<(u32, u32, OstId, ObjectId)>, FsError> {
     let inode =
         Inode::decode(record).map_err(|error| damaged_record(&RecordKey::inode(ino), error))?;
@@ -319,7 +324,15 @@ fn objects_in_doubt(
         Presence::Present => layout.components[component].is_mirrored(),
         Presence::Never | Presence::Stale => false,
     };
-    let doubtful = objects.filter(|(component, .., presence)| is_doubtful(*component, *presence));
+    // What a lost OST had does not matter where another one has the same bytes.
+    let is_dispensable = |component: usize, index: usize, ost: OstId| {
+        let component = &layout.components[component];
+        let mut members = component.full_members(component.stripe_of(index));
+        is_lost(ost) && members.any(|member| !is_lost(component.targets[member]))
+    };
+    let doubtful = objects.filter(|(component, index, ost, _, presence)| {
+        is_doubtful(*component, *presence) && !is_dispensable(*component, *index, *ost)
+    });
     Ok(doubtful
         .map(|(component, stripe, ost, object, _)| (component as u32, stripe as u32, ost, object))
         .collect())

@@ -25,7 +25,7 @@ pub use unfinished::UnfinishedTask;
 use crate::grace::Grace;
 use crate::locks::LockService;
 use crate::metadata_leases::LeaseService;
-use crate::mirrors::ResyncTask;
+use crate::mirrors::{ReplacementTask, ResyncTask};
 use crate::replay::Replay;
 use crate::session_end::SessionEnd;
 use gupfs_platform::{Task, Tasks};
@@ -40,6 +40,7 @@ pub struct BackgroundTasks {
     pub unfinished: UnfinishedTask,
     pub confirm: Arc<ConfirmTask>,
     pub resync: ResyncTask,
+    pub replacement: ReplacementTask,
     pub space: Arc<SpaceWatch>,
     pub locks: Arc<LockService>,
     pub leases: Arc<LeaseService>,
@@ -59,6 +60,7 @@ impl BackgroundTasks {
             tasks.spawn("unfinished", run_after(grace, self.unfinished.run())),
             tasks.spawn("confirm", run_after(grace, self.confirm.run())),
             tasks.spawn("resync", run_after(grace, self.resync.run())),
+            tasks.spawn("replacement", run_after(grace, self.replacement.run())),
             tasks.spawn("space", self.space.run()),
             tasks.spawn("grants", self.locks.run_lock_grants()),
             tasks.spawn("lease excess", self.leases.run_excess(tasks.clone())),

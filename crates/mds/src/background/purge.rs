@@ -128,12 +128,16 @@ impl PurgeTask {
         self.store.committed(origin, seq).await
     }
 
-    /// Removes objects of one OST and syncs their removal; returns those that may still exist, and why.
+    /// Removes objects of one OST and syncs their removal; returns those that may still exist, and why. The objects of a lost OST count as
+    /// removed.
     async fn remove_objects(
         &self,
         ost: OstId,
         batch: &[ObjectRemoval],
     ) -> BTreeMap<ObjectId, String> {
+        if self.targets.is_lost(ost) {
+            return BTreeMap::new();
+        }
         let all: BTreeSet<ObjectId> = batch.iter().map(|removal| removal.object).collect();
         // An OST that does not reply gets no request for each of many objects.
         let down: Mutex<Option<String>> = Mutex::default();

@@ -49,7 +49,7 @@ impl SweepTask {
     pub async fn sweep_all(self) {
         for ost in self.targets.all() {
             let mut after = None;
-            while self.store.failure().is_none() {
+            while self.store.failure().is_none() && !self.targets.is_lost(ost) {
                 match self.sweep_some(ost, after).await {
                     Ok(None) => break,
                     Ok(Some(last)) => {

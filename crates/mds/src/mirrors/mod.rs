@@ -1,13 +1,17 @@
 //! # mirrors: which members of mirrored stripes are stale, and bringing them up to date
 //!
-//! Owns   the decision that a member is stale because an operation of the server cannot reach it; the background task that copies a stripe's
-//!        bytes to its stale members.
+//! Owns   the decision that a member is stale because an operation of the server cannot reach it; the background tasks that give members
+//!        on lost OSTs other OSTs, and copy a stripe's bytes to its stale members.
 //! Never  decides for a client that writes a file: the client says which members its writes have missed (`MetaOp::MarkStale`).
-//! Enter  at `MirrorKeeper::leave_out_unreachable`, `ResyncTask::run`.
+//! Enter  at `MirrorKeeper::leave_out_unreachable`, `ReplacementTask::run`, `ResyncTask::run`.
 
 mod copy;
 mod left_out;
+mod lost_members;
+mod replacement;
 mod resync;
 
 pub use left_out::MirrorKeeper;
+pub use lost_members::has_lost_bytes;
+pub use replacement::ReplacementTask;
 pub use resync::ResyncTask;

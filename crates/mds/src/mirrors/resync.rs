@@ -1,7 +1,7 @@
 //! The resync task: copies the bytes of mirrored stripes to their stale members.
 //!
 //! It copies while no session has the file's write lease, and records the members as full only if the file's record is still as it was: a
-//! session that has got the lease meanwhile makes it begin again.
+//! session that has got the lease meanwhile makes it begin again. A stale member on an OST that has been down for long gets another OST first.
 
 use super::copy::{CopiedBytes, ObjectCopy};
 use crate::limits::{RESYNC_EVERY, SCAN_STEP};
@@ -14,14 +14,18 @@ use bytes::Bytes;
 use gupfs_namespace::{BackgroundOp, Inode, KeyRange, ParsedKey, Record, RecordKey, RecordKind};
 use gupfs_platform::Clock;
 use gupfs_proto::data::ObjectOwner;
-use gupfs_proto::{FsError, InodeId, Presence};
+use gupfs_proto::{FsError, InodeId, OstId, Presence};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub struct ResyncTask {
     pub store: Arc<MetadataStore>,
     pub driver: Arc<ShardDriver>,
     pub targets: Arc<Targets>,
     pub progress: Arc<ResyncProgress>,
+    /// After so long the stale members on an OST that is down get other OSTs.
+    pub rebuild_after: Option<Duration>,
     pub clock: Clock,
 }
 
@@ -86,10 +90,14 @@ impl ResyncTask {
 
     async fn resync_file(&self, ino: InodeId) -> Result<FileResync, FsError> {
         let key = RecordKey::inode(ino);
-        let Some(value) = self.store.get_now(&key).await? else {
+        let Some(mut value) = self.store.get_now(&key).await? else {
             return self.record_synced(ino, Vec::new(), None).await;
         };
-        let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+        let mut inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+        if self.replace_stale_members(ino, &inode).await? {
+            value = self.store.get_now(&key).await?.ok_or(FsError::Stale)?;
+            inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+        }
         let file = inode.file()?;
         if file.write_leases > 0 {
             return Ok(FileResync::Left(format!("inode {ino} is being written")));
@@ -140,6 +148,32 @@ impl ResyncTask {
             (FileResync::Done(_), None) => FileResync::Done(bytes),
             (FileResync::Done(_), Some(why)) | (FileResync::Left(why), _) => FileResync::Left(why),
         })
+    }
+
+    /// Gives the file's stale members on OSTs that have been down for long other OSTs, if there are any. Returns whether there are such members.
+    async fn replace_stale_members(&self, ino: InodeId, inode: &Inode) -> Result<bool, FsError> {
+        let Some(rebuild_after) = self.rebuild_after else {
+            return Ok(false);
+        };
+        let objects = inode.file()?.layout.objects(ino);
+        let stale = objects.filter(|(.., presence)| *presence == Presence::Stale);
+        let osts: BTreeSet<OstId> = stale.map(|(_, _, ost, ..)| ost).collect();
+        let mut newest = None;
+        for ost in osts {
+            if self.targets.is_down_for(ost, rebuild_after) {
+                let op = BackgroundOp::ReplaceMembers {
+                    ino,
+                    ost,
+                    only_stale: true,
+                };
+                newest = newest.max(Some(self.driver.background_op(&op).await?));
+            }
+        }
+        if let Some(newest) = newest {
+            let origin = RequestOrigin::server("replace members");
+            self.store.durable(origin, newest).await?;
+        }
+        Ok(newest.is_some())
     }
 
     async fn record_synced(

@@ -28,7 +28,12 @@ impl Targets {
         };
         let asking = async {
             loop {
-                let reply = self.wait_for_peer(ost).await?.call(request.clone()).await;
+                let peer = self.wait_for_peer(ost).await?;
+                let reply = tokio::select! {
+                    biased;
+                    reply = peer.call(request.clone()) => reply,
+                    error = self.wait_until_lost(ost) => Err(error),
+                };
                 if reply != Err(FsError::Capability(CapabilityFault::Expired)) {
                     return reply;
                 }
@@ -58,6 +63,20 @@ impl Targets {
         }
     }
 
+    /// Returns when the target was declared lost, with the error of requests to it.
+    async fn wait_until_lost(&self, ost: OstId) -> FsError {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.is_lost(ost)
+                && let Err(error) = self.peer_of(ost)
+            {
+                return error;
+            }
+            changed.await;
+        }
+    }
+
     /// None for a target that is expected.
     fn peer_of(&self, ost: OstId) -> Result<Option<OstPeer>, FsError> {
         let list = self.list.lock();
@@ -67,17 +86,22 @@ impl Targets {
         match (&entry.condition, &entry.peer) {
             (TargetCondition::Up, Some(peer)) => Ok(Some(peer.clone())),
             (TargetCondition::Expected(_), _) => Ok(None),
-            (TargetCondition::Down(why) | TargetCondition::Refused(why), _) => Err(down(ost, why)),
+            (
+                TargetCondition::Down(why)
+                | TargetCondition::Refused(why)
+                | TargetCondition::Lost(why),
+                _,
+            ) => Err(down(ost, why)),
             (TargetCondition::Up, None) => Err(down(ost, "it is not part of this start")),
         }
     }
 
-    /// The targets of this start; where servers are remote, all known ones.
+    /// The targets of this start; where servers are remote, all known ones that are not lost.
     pub fn all(&self) -> Vec<OstId> {
         let list = self.list.lock();
         let ours = |entry: &TargetEntry| entry.peer.is_some() || self.dial.is_some();
         list.iter()
-            .filter(|(_, entry)| ours(entry))
+            .filter(|(_, entry)| ours(entry) && !entry.condition.is_lost())
             .map(|(ost, _)| *ost)
             .collect()
     }

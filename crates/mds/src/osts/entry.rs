@@ -15,6 +15,8 @@ pub(super) struct TargetEntry {
     /// The open instance that was believed last, of a remote target.
     pub(super) serving: Option<ServingInstance>,
     pub(super) condition: TargetCondition,
+    /// Since when the target has not been up, as far as a look every second shows; None while it is up.
+    pub(super) down_since: Option<BootTime>,
     pub(super) space: Result<TargetCapacity, UnknownSpace>,
 }
 
@@ -60,11 +62,17 @@ pub(super) enum TargetCondition {
     Down(String),
     /// Its identity does not match the recorded one: its bytes must not be used.
     Refused(String),
+    /// An administrator declared it lost for ever.
+    Lost(String),
 }
 
 impl TargetCondition {
     pub(super) fn is_up(&self) -> bool {
         matches!(self, TargetCondition::Up)
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self, TargetCondition::Lost(_))
     }
 }
 
@@ -87,6 +95,7 @@ impl TargetEntry {
             (
                 TargetCondition::Down(why)
                 | TargetCondition::Refused(why)
+                | TargetCondition::Lost(why)
                 | TargetCondition::Expected(why),
                 _,
             ) => Some(why.clone()),

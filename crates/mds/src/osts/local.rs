@@ -20,7 +20,7 @@ pub(crate) enum LocalTargetAction {
 
 impl Targets {
     /// # Errors
-    /// `TargetDown` with the reason if the target's identity does not match the recorded one, or the target is unknown.
+    /// `TargetDown` with the reason if the target's identity does not match the recorded one, or the target is lost or unknown.
     pub(crate) fn check_local(
         &self,
         ost: OstId,
@@ -33,6 +33,9 @@ impl Targets {
                 "no target with this number is part of this start",
             ));
         };
+        if let TargetCondition::Lost(why) = &entry.condition {
+            return Err(down(ost, why));
+        }
         self.changed.notify_waiters();
         // A loss is accepted once: no operator restored a target that goes back while the server runs.
         let accept = self.identity_context.accept_loss && !entry.condition.is_up();
@@ -70,7 +73,9 @@ impl Targets {
     }
 
     fn set_condition(&self, ost: OstId, condition: TargetCondition) {
-        if let Some(entry) = self.list.lock().get_mut(&ost) {
+        if let Some(entry) = self.list.lock().get_mut(&ost)
+            && !entry.condition.is_lost()
+        {
             entry.condition = condition;
         }
         self.changed.notify_waiters();

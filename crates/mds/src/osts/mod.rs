@@ -12,6 +12,7 @@ mod entry;
 mod fence;
 mod identity;
 mod local;
+mod lost;
 mod objects;
 mod recorded;
 mod remote;
@@ -25,6 +26,7 @@ pub use status::MdsTargetStatus;
 pub(crate) use call::unexpected_reply;
 pub(crate) use identity::has_later_state;
 pub(crate) use local::LocalTargetAction;
+pub(crate) use lost::LossDeclaration;
 pub(crate) use recorded::recorded_targets;
 pub(crate) use remote::ReportOutcome;
 
@@ -84,20 +86,28 @@ impl Targets {
             .into_iter()
             .map(|ost| {
                 let peer = peers.get(&ost).cloned();
-                let condition = match (&peer, &dial) {
-                    (Some(_), _) => TargetCondition::Down("its identity is not checked yet".into()),
-                    (None, Some(_)) => {
+                let recorded = recorded.get(&ost).copied();
+                let lost_since = recorded.and_then(|known| known.lost_since);
+                let condition = match (lost_since, &peer, &dial) {
+                    (Some(since), _, _) => lost::condition(since),
+                    (None, Some(_), _) => {
+                        TargetCondition::Down("its identity is not checked yet".into())
+                    }
+                    (None, None, Some(_)) => {
                         TargetCondition::Expected("its server has not reported yet".into())
                     }
-                    (None, None) => TargetCondition::Down("it is not part of this start".into()),
+                    (None, None, None) => {
+                        TargetCondition::Down("it is not part of this start".into())
+                    }
                 };
                 let entry = TargetEntry {
                     peer,
                     remote: None,
-                    recorded: recorded.get(&ost).copied(),
+                    recorded,
                     is_durable: false,
                     serving: None,
                     condition,
+                    down_since: None,
                     space: Err(UnknownSpace::not_reported()),
                 };
                 (ost, entry)

@@ -3,7 +3,7 @@
 use super::entry::{TargetCondition, TargetEntry};
 use super::{Targets, domains};
 use gupfs_proto::meta::PlacementTarget;
-use gupfs_proto::{Incarnation, OstId};
+use gupfs_proto::{Incarnation, OstId, Timestamp};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub struct MdsTargetStatus {
     pub is_up: bool,
     /// Its identity does not match the recorded one, and it waits for an operator.
     pub refused: bool,
+    /// When an administrator declared it lost.
+    pub lost_since: Option<Timestamp>,
     pub why_not: Option<String>,
     /// The address of its server; None for a local target, and before its server reported.
     pub address: Option<String>,
@@ -29,21 +31,24 @@ pub struct MdsTargetStatus {
 }
 
 impl Targets {
-    /// Targets whose identity does not match the recorded one, with the reason: their bytes must not be used.
+    /// Targets whose identity does not match the recorded one, and lost ones, with the reason: their bytes must not be used.
     pub fn refused(&self) -> Vec<(OstId, String)> {
         self.list
             .lock()
             .iter()
             .filter_map(|(ost, entry)| match &entry.condition {
-                TargetCondition::Refused(why) => Some((*ost, why.clone())),
+                TargetCondition::Refused(why) | TargetCondition::Lost(why) => {
+                    Some((*ost, why.clone()))
+                }
                 _ => None,
             })
             .collect()
     }
 
-    /// The targets among which placement chooses, in ascending order. `free` is the space that writers may still use.
+    /// The targets among which placement chooses, in ascending order: all that are not lost. `free` is the space that writers may still use.
     pub fn placement(&self) -> Arc<[PlacementTarget]> {
-        let status = self.status();
+        let mut status = self.status();
+        status.retain(|target| target.lost_since.is_none());
         let servers: Vec<Option<String>> = {
             let list = self.list.lock();
             let server = |entry: &TargetEntry| match (&entry.remote, &entry.peer) {
@@ -52,7 +57,8 @@ impl Targets {
                 (None, Some(_)) => Some(String::new()),
                 (None, None) => None,
             };
-            list.values().map(server).collect()
+            let kept = list.values().filter(|entry| !entry.condition.is_lost());
+            kept.map(server).collect()
         };
         let domains = domains::number_domains(servers.iter().map(Option::as_deref));
         (status.into_iter().zip(domains))
@@ -80,6 +86,7 @@ impl Targets {
                     usable: why_not.is_none(),
                     is_up: entry.condition.is_up(),
                     refused: matches!(entry.condition, TargetCondition::Refused(_)),
+                    lost_since: entry.recorded.and_then(|known| known.lost_since),
                     why_not,
                     address: entry.remote.as_ref().map(|remote| remote.address.clone()),
                     incarnation: entry.recorded.map(|r| r.incarnation),

@@ -7,7 +7,8 @@ use crate::glimpse::LeaseCallbacks;
 use crate::inode_numbers::InodeNumbers;
 use crate::mirrors::MirrorKeeper;
 use crate::pending_work::{
-    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ResyncProgress, UnfinishedWork,
+    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ReplacementProgress,
+    ResyncProgress, UnfinishedWork,
 };
 use crate::restarted_targets::RestartedTargets;
 use crate::shard_driver::{ShardDriver, ShardDriverParts};
@@ -25,6 +26,7 @@ pub struct PendingParts {
     pub removed_files: Arc<RemovedFiles>,
     pub confirm: Arc<ConfirmProgress>,
     pub resync: Arc<ResyncProgress>,
+    pub replacement: Arc<ReplacementProgress>,
     pub unfinished: Arc<UnfinishedWork>,
 }
 

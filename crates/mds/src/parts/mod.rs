@@ -14,11 +14,13 @@ use crate::grace::Grace;
 use crate::in_flight::InFlightRequests;
 use crate::inode_numbers::InodeNumbers;
 use crate::locks::LockService;
+use crate::lost_files::LostFileLister;
 use crate::metadata_leases::LeaseService;
-use crate::mirrors::ResyncTask;
+use crate::mirrors::{ReplacementTask, ResyncTask};
 use crate::osts::Targets;
 use crate::pending_work::{
-    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ResyncProgress, UnfinishedWork,
+    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ReplacementProgress,
+    ResyncProgress, UnfinishedWork,
 };
 use crate::placement::Placement;
 use crate::recover::StartRecovery;
@@ -32,7 +34,7 @@ use crate::shard::SessionTable;
 use crate::shard_driver::ShardDriver;
 use crate::stats::MdsStats;
 use crate::store::MetadataStore;
-use crate::target_records::TargetRecords;
+use crate::target_records::{TargetRecords, TargetRecordsParts};
 use crate::truncates::TruncateRunner;
 use crate::waits::WaitList;
 use crate::writer_recovery::WriterRecovery;
@@ -43,6 +45,7 @@ use gupfs_store::kv::Kv;
 use lower::LowerParts;
 use requests::RequestParts;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the parts are made from.
 pub struct MdsPartsInput {
@@ -64,6 +67,7 @@ pub struct MdsPartsInput {
     pub keeps_sessions: bool,
     /// Directories may ask for mirrored files.
     pub allow_mirrors: bool,
+    pub rebuild_after: Option<Duration>,
 }
 
 /// The parts of one server. Only `Mds` has them all.
@@ -89,6 +93,7 @@ pub struct MdsParts {
     pub removed_files: Arc<RemovedFiles>,
     pub confirm: Arc<ConfirmProgress>,
     pub resync: Arc<ResyncProgress>,
+    pub replacement: Arc<ReplacementProgress>,
     pub unfinished: Arc<UnfinishedWork>,
     pub driver: Arc<ShardDriver>,
     pub numbers: Arc<InodeNumbers>,
@@ -97,6 +102,7 @@ pub struct MdsParts {
     pub session_end: Arc<SessionEnd>,
     pub replay: Arc<Replay>,
     pub target_records: TargetRecords,
+    pub lost_files: LostFileLister,
     pub in_flight: Arc<InFlightRequests>,
     pub requests: RequestHandler,
     pub confirm_task: Arc<ConfirmTask>,
@@ -105,6 +111,7 @@ pub struct MdsParts {
     lost_before: OwnerEpoch,
     loss_accepted: bool,
     keeps_sessions: bool,
+    rebuild_after: Option<Duration>,
 }
 
 impl MdsParts {
@@ -115,14 +122,20 @@ impl MdsParts {
         let handling = RequestParts::new(&input, &lower, &pending, &driving);
         let clock = input.platform.clock;
         MdsParts {
-            target_records: TargetRecords::new(
-                lower.store.clone(),
-                driving.driver.clone(),
-                input.targets.clone(),
-                lower.placement.clone(),
-                lower.serving.clone(),
-                driving.restarted_targets.clone(),
-            ),
+            target_records: TargetRecords::new(TargetRecordsParts {
+                store: lower.store.clone(),
+                driver: driving.driver.clone(),
+                targets: input.targets.clone(),
+                placement: lower.placement.clone(),
+                serving: lower.serving.clone(),
+                restarted: driving.restarted_targets.clone(),
+                replacement: pending.replacement.clone(),
+                clock: clock.clone(),
+            }),
+            lost_files: LostFileLister {
+                store: lower.store.clone(),
+                targets: input.targets.clone(),
+            },
             confirm_task: Arc::new(ConfirmTask {
                 store: lower.store.clone(),
                 driver: driving.driver.clone(),
@@ -160,6 +173,7 @@ impl MdsParts {
             removed_files: pending.removed_files,
             confirm: pending.confirm,
             resync: pending.resync,
+            replacement: pending.replacement,
             unfinished: pending.unfinished,
             driver: driving.driver,
             numbers: driving.numbers,
@@ -172,6 +186,7 @@ impl MdsParts {
             lost_before: input.lost_before,
             loss_accepted: input.loss_accepted,
             keeps_sessions: input.keeps_sessions,
+            rebuild_after: input.rebuild_after,
         }
     }
 
@@ -226,6 +241,14 @@ impl MdsParts {
                 driver: self.driver.clone(),
                 targets: self.targets.clone(),
                 progress: self.resync.clone(),
+                rebuild_after: self.rebuild_after,
+                clock: self.clock.clone(),
+            },
+            replacement: ReplacementTask {
+                store: self.store.clone(),
+                driver: self.driver.clone(),
+                targets: self.targets.clone(),
+                progress: self.replacement.clone(),
                 clock: self.clock.clone(),
             },
             space: self.space.clone(),

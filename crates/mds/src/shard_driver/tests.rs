@@ -59,6 +59,7 @@ async fn parts() -> MdsParts {
         issuer: None,
         keeps_sessions: false,
         allow_mirrors: false,
+        rebuild_after: None,
         platform,
     })
 }

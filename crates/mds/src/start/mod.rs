@@ -194,6 +194,7 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
         issuer,
         keeps_sessions: options.keep_sessions,
         allow_mirrors: options.allow_mirrors,
+        rebuild_after: options.rebuild_after,
     })
 }
 

@@ -1,23 +1,27 @@
 //! # target_records: records what the server must not forget of targets, before it replies to them
 //!
-//! Owns   the recorded identity of each target, and its retired write verifiers.
+//! Owns   the recorded identity of each target, whether it was declared lost, and its retired write verifiers.
 //! Never  compares identities: `osts` does.
-//! Enter  at `TargetRecords::admit_local_target`, `TargetRecords::report`, `TargetRecords::retire_verifiers`.
+//! Enter  at `TargetRecords::admit_local_target`, `TargetRecords::report`, `TargetRecords::declare_lost`, `TargetRecords::retire_verifiers`.
 
 mod local;
+mod lost;
 mod reports;
 mod verifiers;
 
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
+use crate::pending_work::ReplacementProgress;
 use crate::placement::Placement;
 use crate::restarted_targets::RestartedTargets;
 use crate::serving::ServingState;
 use crate::shard_driver::ShardDriver;
 use crate::store::MetadataStore;
 use gupfs_namespace::{KnownTarget, Record, RecordKey};
+use gupfs_platform::Clock;
 use gupfs_proto::cluster::OwnerMark;
-use gupfs_proto::{FsError, OstId};
+use gupfs_proto::{FsError, OstId, Seq};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 pub struct TargetRecords {
@@ -27,24 +31,36 @@ pub struct TargetRecords {
     placement: Arc<Placement>,
     serving: Arc<ServingState>,
     restarted: Arc<RestartedTargets>,
+    replacement: Arc<ReplacementProgress>,
+    clock: Clock,
+    /// Locked while the record of a target is read and staged.
+    staging: Mutex<()>,
+}
+
+/// What `TargetRecords` uses of the server.
+pub struct TargetRecordsParts {
+    pub store: Arc<MetadataStore>,
+    pub driver: Arc<ShardDriver>,
+    pub targets: Arc<Targets>,
+    pub placement: Arc<Placement>,
+    pub serving: Arc<ServingState>,
+    pub restarted: Arc<RestartedTargets>,
+    pub replacement: Arc<ReplacementProgress>,
+    pub clock: Clock,
 }
 
 impl TargetRecords {
-    pub fn new(
-        store: Arc<MetadataStore>,
-        driver: Arc<ShardDriver>,
-        targets: Arc<Targets>,
-        placement: Arc<Placement>,
-        serving: Arc<ServingState>,
-        restarted: Arc<RestartedTargets>,
-    ) -> TargetRecords {
+    pub fn new(parts: TargetRecordsParts) -> TargetRecords {
         TargetRecords {
-            store,
-            driver,
-            targets,
-            placement,
-            serving,
-            restarted,
+            store: parts.store,
+            driver: parts.driver,
+            targets: parts.targets,
+            placement: parts.placement,
+            serving: parts.serving,
+            restarted: parts.restarted,
+            replacement: parts.replacement,
+            clock: parts.clock,
+            staging: Mutex::new(()),
         }
     }
 
@@ -54,6 +70,15 @@ impl TargetRecords {
             durable: self.store.durable_seq(),
             ..*self.targets.owner()
         }
+    }
+
+    /// Stages the target's newest record: one that a report has made must not undo that the target was declared lost meanwhile.
+    fn stage_record(&self, ost: OstId, known: KnownTarget) -> Result<(KnownTarget, Seq), FsError> {
+        let _in_order = self.staging.lock();
+        let known = self.targets.recorded(ost).unwrap_or(known);
+        let key = RecordKey::known_target(ost);
+        let seq = (self.driver).stage_server_records(vec![(key, Some(known.encode()))])?;
+        Ok((known, seq))
     }
 
     /// Returns when the target's identity is recorded; with `true` when the record survives a power loss.
@@ -66,8 +91,7 @@ impl TargetRecords {
             return Ok(());
         };
         let origin = RequestOrigin::server("record a target");
-        let key = RecordKey::known_target(ost);
-        let seq = (self.driver).stage_server_records(vec![(key, Some(known.encode()))])?;
+        let (known, seq) = self.stage_record(ost, known)?;
         if !durably {
             return self.store.committed(origin, seq).await;
         }

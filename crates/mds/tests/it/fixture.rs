@@ -28,6 +28,8 @@ pub struct Start {
     pub dial: Option<Arc<dyn DialOss>>,
     pub accept_loss: bool,
     pub keep_sessions: bool,
+    pub allow_mirrors: bool,
+    pub rebuild_after: Option<Duration>,
     pub cache_bytes: usize,
     pub segment_bytes: u64,
     pub shards: VirtualShards,
@@ -41,6 +43,8 @@ impl Start {
             dial: None,
             accept_loss: false,
             keep_sessions: false,
+            allow_mirrors: false,
+            rebuild_after: None,
             cache_bytes: 8 << 20,
             segment_bytes: 4 << 20,
             shards: VirtualShards(64),
@@ -72,6 +76,8 @@ impl Start {
         options.accept_loss = self.accept_loss;
         options.shards = self.shards;
         options.keep_sessions = self.keep_sessions;
+        options.allow_mirrors = self.allow_mirrors;
+        options.rebuild_after = self.rebuild_after;
         Mds::start(options).await
     }
 }

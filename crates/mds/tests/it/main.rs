@@ -12,6 +12,7 @@ mod confirm;
 mod crash;
 mod failing;
 mod leases;
+mod lost_osts;
 mod numbers;
 mod purge;
 mod restart;

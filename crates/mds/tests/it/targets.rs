@@ -12,7 +12,7 @@ use gupfs_rpc::Service;
 use std::sync::Arc;
 use std::time::Duration;
 
-async fn target(mds: &Arc<Mds>, ost: u16) -> MdsTargetStatus {
+pub async fn target(mds: &Arc<Mds>, ost: u16) -> MdsTargetStatus {
     let targets = mds.status().await.targets;
     targets
         .into_iter()
@@ -216,7 +216,7 @@ fn a_full_or_silent_target_gets_no_new_file_and_is_used_again_later() {
 }
 
 /// A metadata server whose targets are remote and new; they have adopted this start, and have not reported so yet.
-async fn with_remote_targets(fixture: &Simulated) -> (Arc<Mds>, Vec<TargetHandle>) {
+pub async fn with_remote_targets(fixture: &Simulated) -> (Arc<Mds>, Vec<TargetHandle>) {
     for ost in &fixture.osts {
         ost.set_info(TargetIdentity {
             stamp: 0,
@@ -243,7 +243,7 @@ async fn with_remote_targets(fixture: &Simulated) -> (Arc<Mds>, Vec<TargetHandle
     (mds, targets)
 }
 
-async fn report(
+pub async fn report(
     mds: &Arc<Mds>,
     targets: &[TargetHandle],
     space: Option<TargetCapacity>,
@@ -263,7 +263,7 @@ async fn report(
     reply.unwrap()
 }
 
-const FREE_SPACE: Option<TargetCapacity> = Some(TargetCapacity {
+pub const FREE_SPACE: Option<TargetCapacity> = Some(TargetCapacity {
     volume: 0,
     total: 1 << 40,
     free: 1 << 39,

@@ -9,6 +9,7 @@ mod purge_done;
 mod record_orphan;
 mod recover_write_lease;
 mod repair;
+mod replace_members;
 mod reserve_inode_numbers;
 mod truncate_done;
 
@@ -18,7 +19,7 @@ use crate::key::PurgeId;
 use crate::steps::orphan;
 use crate::view::OpView;
 use gupfs_proto::data::ObjectStat;
-use gupfs_proto::{InodeId, SessionId, VirtualShard};
+use gupfs_proto::{InodeId, OstId, SessionId, VirtualShard};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BackgroundOp {
@@ -63,6 +64,13 @@ pub enum BackgroundOp {
         ino: InodeId,
         objects: Vec<(u32, u32)>,
     },
+    /// The file's members on this OST get other OSTs and are stale there: the OST is lost, or only those that are stale already are to be
+    /// replaced. Members without a replacement or a full member that is up stay; so do all while the file is written.
+    ReplaceMembers {
+        ino: InodeId,
+        ost: OstId,
+        only_stale: bool,
+    },
     /// Remove the session's stored replies in this shard, and in the first shard its `S` record.
     DropSession {
         session: SessionId,
@@ -102,6 +110,11 @@ pub(crate) fn apply(view: &mut OpView, ctx: &OpContext, op: &BackgroundOp) -> Op
         BackgroundOp::MembersSynced { ino, objects } => {
             members_synced::members_synced(view, *ino, objects)
         }
+        BackgroundOp::ReplaceMembers {
+            ino,
+            ost,
+            only_stale,
+        } => replace_members::replace_members(view, ctx.targets, *ino, *ost, *only_stale),
         BackgroundOp::DropSession { session, shard } => {
             drop_session::drop_session(view, *session, *shard)
         }

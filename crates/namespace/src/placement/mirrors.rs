@@ -42,6 +42,18 @@ pub(super) fn add_copies(
     Ok(())
 }
 
+/// The target that replaces one of a stripe's members: it can be used now, and is in another failure domain than `others`, which are all other
+/// members. None without such a target.
+pub(crate) fn choose_replacement(
+    targets: &[PlacementTarget],
+    others: &[OstId],
+    ino: InodeId,
+) -> Option<OstId> {
+    let usable = |target: &&PlacementTarget| target.usable && target.free > 0;
+    let chosen = choose_member(targets, others, ino).filter(usable);
+    chosen.map(|target| target.ost)
+}
+
 /// A target in another failure domain than all of `members`, with free space if there is one. Files whose first copies are on one target
 /// have their second copies on all others in turn, so that the others share its work when it is lost.
 fn choose_member<'a>(

@@ -3,7 +3,7 @@
 
 mod mirrors;
 
-pub(crate) use mirrors::domain_count;
+pub(crate) use mirrors::{choose_replacement, domain_count};
 
 use gupfs_proto::layout::{Component, ComponentState, DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::STRIPE_COUNT_MAX;

@@ -245,6 +245,7 @@ fn known_targets_of_version_2() {
             adopting: 2,
             owner: OwnerEpoch(300),
             owner_run: 3,
+            lost_since: None,
         },
         expect!["0207ac020102ac0203"],
     );
@@ -268,8 +269,25 @@ fn a_known_target_of_version_1_has_no_owner() {
         adopting: 0,
         owner: OwnerEpoch(0),
         owner_run: 0,
+        lost_since: None,
     };
     assert_eq!(read, Ok(expected));
+}
+
+#[test]
+fn known_targets_that_are_lost_have_version_3() {
+    check_image(
+        KnownTarget {
+            incarnation: Incarnation(7),
+            stamp: 300,
+            run: 1,
+            adopting: 2,
+            owner: OwnerEpoch(300),
+            owner_run: 3,
+            lost_since: Some(Timestamp::new(1_700_000_000, 5)),
+        },
+        expect!["0307ac020102ac02030180c49fd50c05"],
+    );
 }
 
 #[test]

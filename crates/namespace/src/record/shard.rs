@@ -74,6 +74,8 @@ pub struct KnownTarget {
     /// has served a later state of this store.
     pub owner: OwnerEpoch,
     pub owner_run: u64,
+    /// When an administrator declared it lost for ever.
+    pub lost_since: Option<Timestamp>,
 }
 
 /// `K`: the newest write verifier of a target that was retired because a sync failed. Only the metadata server uses it, no
@@ -85,7 +87,9 @@ pub struct RetiredVerifier {
     pub upto: WriteVerifier,
 }
 
+/// Of a target that is not lost: a former program reads it, and refuses a store with a lost target, for which it would wait.
 const TARGET_VERSION: u8 = 2;
+const LOST_TARGET_VERSION: u8 = 3;
 
 /// `G` before the metadata server told targets its owner epoch.
 #[derive(Serialize, Deserialize)]
@@ -95,24 +99,70 @@ struct KnownTargetV1 {
     run: u64,
 }
 
-impl Record for KnownTarget {
-    fn encode(&self) -> Bytes {
-        encode_body(TARGET_VERSION, self)
-    }
+/// `G` before targets could be lost.
+#[derive(Serialize, Deserialize)]
+struct KnownTargetV2 {
+    incarnation: Incarnation,
+    stamp: u64,
+    run: u64,
+    adopting: u64,
+    owner: OwnerEpoch,
+    owner_run: u64,
+}
 
-    fn decode(value: &Bytes) -> Result<KnownTarget, RecordDecodeError> {
-        if value.first() != Some(&V1) {
-            return decode_body(TARGET_VERSION, value);
-        }
-        let old: KnownTargetV1 = decode_body(V1, value)?;
-        Ok(KnownTarget {
+impl From<KnownTargetV1> for KnownTargetV2 {
+    fn from(old: KnownTargetV1) -> KnownTargetV2 {
+        KnownTargetV2 {
             incarnation: old.incarnation,
             stamp: old.stamp,
             run: old.run,
             adopting: 0,
             owner: OwnerEpoch(0),
             owner_run: 0,
-        })
+        }
+    }
+}
+
+impl From<KnownTargetV2> for KnownTarget {
+    fn from(old: KnownTargetV2) -> KnownTarget {
+        KnownTarget {
+            incarnation: old.incarnation,
+            stamp: old.stamp,
+            run: old.run,
+            adopting: old.adopting,
+            owner: old.owner,
+            owner_run: old.owner_run,
+            lost_since: None,
+        }
+    }
+}
+
+impl Record for KnownTarget {
+    fn encode(&self) -> Bytes {
+        if self.lost_since.is_some() {
+            return encode_body(LOST_TARGET_VERSION, self);
+        }
+        let not_lost = KnownTargetV2 {
+            incarnation: self.incarnation,
+            stamp: self.stamp,
+            run: self.run,
+            adopting: self.adopting,
+            owner: self.owner,
+            owner_run: self.owner_run,
+        };
+        encode_body(TARGET_VERSION, &not_lost)
+    }
+
+    fn decode(value: &Bytes) -> Result<KnownTarget, RecordDecodeError> {
+        match value.first() {
+            Some(&V1) => {
+                decode_body::<KnownTargetV1>(V1, value).map(|old| KnownTargetV2::from(old).into())
+            }
+            Some(&TARGET_VERSION) => {
+                decode_body::<KnownTargetV2>(TARGET_VERSION, value).map(KnownTarget::from)
+            }
+            _ => decode_body(LOST_TARGET_VERSION, value),
+        }
     }
 }
 

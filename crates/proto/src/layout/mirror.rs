@@ -2,6 +2,7 @@
 
 use super::{Component, ComponentKind, Layout, Presence};
 use crate::error::FsError;
+use crate::ids::OstId;
 
 impl Layout {
     pub fn is_mirrored(&self) -> bool {
@@ -83,6 +84,17 @@ impl Component {
         Ok(true)
     }
 
+    /// Gives a member another target: its object there is stale.
+    ///
+    /// # Errors
+    /// `Invalid` for an object that is not there or is the last full member of its stripe.
+    pub fn replace_member(&mut self, index: usize, target: OstId) -> Result<(), FsError> {
+        self.mark_stale(index)?;
+        self.targets[index] = target;
+        self.raise_version();
+        Ok(())
+    }
+
     /// A stale member has every byte that the stripe's full members have.
     pub fn mark_full(&mut self, index: usize) {
         if self.presence.get(index) == Presence::Stale {
@@ -111,7 +123,7 @@ impl Component {
 mod tests {
     use super::*;
     use crate::layout::tests::component;
-    use crate::{InodeId, ObjectId, OstId};
+    use crate::{InodeId, ObjectId};
     use proptest::prelude::*;
 
     fn mirrored(stripes: u16, copies: u8) -> Component {
@@ -155,6 +167,23 @@ mod tests {
             (component.first_full_member(0), component.members_version()),
             (0, 4)
         );
+    }
+
+    #[test]
+    fn a_replaced_member_keeps_its_object_and_is_stale() {
+        let mut component = mirrored(2, 2);
+        let object = component.object(InodeId(9), 1);
+        component.replace_member(1, OstId(70)).unwrap();
+        assert_eq!(component.targets[1], OstId(70));
+        assert_eq!(component.object(InodeId(9), 1), object);
+        assert_eq!(component.first_full_member(1), 3);
+        // A stale one may be replaced again; the last full one never.
+        component.replace_member(1, OstId(71)).unwrap();
+        assert_eq!(
+            component.replace_member(3, OstId(72)),
+            Err(FsError::Invalid)
+        );
+        assert_eq!(component.targets[3], OstId(3));
     }
 
     #[test]

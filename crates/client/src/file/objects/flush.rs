@@ -94,13 +94,20 @@ impl ObjectIo {
             self.osts.wait_for_valid_session().await?;
             match self.write_reserved(inode, *offset, bytes).await.error {
                 None => return Ok(()),
-                Some(FsError::TargetDown { .. } | FsError::TimedOut(_))
-                    if self.clock.boot() < given_up =>
-                {
+                Some(error) if self.may_succeed_later(&error) && self.clock.boot() < given_up => {
                     self.clock.sleep(FLUSH_RETRY_PAUSE).await;
                 }
                 Some(error) => return Err(error),
             }
+        }
+    }
+
+    /// Whether the target may come back.
+    fn may_succeed_later(&self, error: &FsError) -> bool {
+        match error {
+            FsError::TargetDown { ost, .. } => !self.osts.is_gone(*ost),
+            FsError::TimedOut(_) => true,
+            _ => false,
         }
     }
 }

@@ -68,6 +68,10 @@ impl FileObjects {
                     Some((old, _)) if old.presence.get(stripe) == Presence::Stale => {
                         ObjectState::default()
                     }
+                    // A member that was replaced: what is known is about its object on the former OST.
+                    Some((old, _)) if old.targets.get(stripe) != component.targets.get(stripe) => {
+                        ObjectState::default()
+                    }
                     Some((old, first)) if knows_objects => {
                         component.presence.set(stripe, old.presence.get(stripe));
                         self.states[first + stripe]

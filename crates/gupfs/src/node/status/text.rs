@@ -258,15 +258,40 @@ fn background_tasks(out: &mut String, mds: &MdsStatus) {
             show_size(resync.bytes_compared)
         );
     }
+    replacement_text(out, mds);
     let failures = [
         &mds.purge.last_error,
         &unfinished.last_error,
         &sweep.last_error,
         &confirm.last_error,
         &resync.last_error,
+        &mds.replacement.last_error,
     ];
     for error in failures.into_iter().flatten() {
         let _ = writeln!(out, "          last error: {error}");
+    }
+}
+
+/// What is done about lost OSTs.
+fn replacement_text(out: &mut String, mds: &MdsStatus) {
+    if !mds.targets.iter().any(|target| target.lost_since.is_some()) {
+        return;
+    }
+    let replacement = &mds.replacement;
+    let _ = writeln!(
+        out,
+        "lost      {} files have lost bytes (`gupfs ost lost N` lists them) · {} mirrored files got other OSTs, {} are still without redundancy",
+        show_count(replacement.files_lost),
+        show_count(replacement.files_replaced),
+        show_count(replacement.files_left)
+    );
+    if replacement.is_walking {
+        let _ = writeln!(
+            out,
+            "          {} of {} inodes examined for members on lost OSTs",
+            show_count(replacement.inodes_examined),
+            mds.inodes.map_or("unknown".into(), show_count)
+        );
     }
 }
 
@@ -275,6 +300,7 @@ fn remote_ost_text(out: &mut String, target: &gupfs_mds::osts::MdsTargetStatus) 
     let name = format!("ost{}", target.ost);
     let address = target.address.as_deref().unwrap_or("an unknown address");
     let _ = match &target.why_not {
+        Some(why) if target.lost_since.is_some() => writeln!(out, "{name:<9} LOST: {why}"),
         None => writeln!(
             out,
             "{name:<9} at {address} · {} of {} available · {} objects",

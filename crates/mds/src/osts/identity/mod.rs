@@ -116,6 +116,7 @@ fn first_seen(reported: &TargetIdentity) -> KnownTarget {
         adopting: 0,
         owner: OwnerEpoch(0),
         owner_run: 0,
+        lost_since: None,
     }
 }
 

@@ -27,6 +27,7 @@ fn known(stamp: u64, run: u64) -> KnownTarget {
         adopting: 0,
         owner: OwnerEpoch(8),
         owner_run: 800,
+        lost_since: None,
     }
 }
 

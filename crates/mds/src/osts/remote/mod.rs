@@ -12,6 +12,7 @@ use gupfs_proto::capability::Capability;
 use gupfs_proto::cluster::{ClusterMap, TargetAddress};
 use gupfs_proto::{FsError, Incarnation, MapEpoch, OstId, OwnerEpoch};
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::Duration;
 
 impl Targets {
     /// Map epochs of an owner are above those of its predecessors.
@@ -37,7 +38,19 @@ impl Targets {
                 let why = format!("its server at {} is silent", remote.address);
                 entry.condition = TargetCondition::Expected(why);
             }
+            entry.down_since = match entry.condition.is_up() {
+                true => None,
+                false => entry.down_since.or(Some(now)),
+            };
         }
+    }
+
+    /// Whether a target has been down for so long.
+    pub fn is_down_for(&self, ost: OstId, time: Duration) -> bool {
+        let now = self.clock.boot();
+        let list = self.list.lock();
+        let down_since = list.get(&ost).and_then(|entry| entry.down_since);
+        down_since.is_some_and(|since| now.since(since) >= time)
     }
 
     pub fn map(&self) -> ClusterMap {
@@ -46,6 +59,7 @@ impl Targets {
             epoch: self.epoch(),
             targets: list
                 .iter()
+                .filter(|(_, entry)| !entry.condition.is_lost())
                 .map(|(ost, entry)| TargetAddress {
                     ost: *ost,
                     address: match (&entry.remote, &entry.peer) {
@@ -88,6 +102,7 @@ impl Targets {
             adopting: 0,
             owner: OwnerEpoch(0),
             owner_run: 0,
+            lost_since: None,
         };
         list.insert(
             ost,
@@ -98,6 +113,7 @@ impl Targets {
                 is_durable: false,
                 serving: None,
                 condition: TargetCondition::Expected("its server has not reported yet".into()),
+                down_since: None,
                 space: Err(UnknownSpace::not_reported()),
             },
         );

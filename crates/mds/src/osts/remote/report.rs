@@ -6,6 +6,7 @@ use crate::osts::entry::{
     RemoteServer, ServingInstance, TargetCondition, TargetEntry, UnknownSpace,
 };
 use crate::osts::identity::{IdentityVerdict, check_identity};
+use crate::osts::lost;
 use gupfs_namespace::KnownTarget;
 use gupfs_proto::FsError;
 use gupfs_proto::cluster::{OpenTargetReport, TargetIdentity, TargetReport, TargetVerdict};
@@ -54,6 +55,9 @@ impl Targets {
             return Ok(ReportOutcome::refused(
                 "the metadata server's own process serves it",
             ));
+        }
+        if let Some(since) = entry.recorded.and_then(|known| known.lost_since) {
+            return Ok(ReportOutcome::refused(lost::refusal(report.ost, since)));
         }
         let open = match &report.open {
             Ok(open) => open,

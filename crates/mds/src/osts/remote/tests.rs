@@ -186,6 +186,7 @@ async fn after_a_start_a_live_original_reports_before_its_copy_is_believed() {
         adopting: 0,
         owner: OwnerEpoch(3),
         owner_run: 30,
+        lost_since: None,
     };
     let identity_context = targets().identity_context;
     let recorded = BTreeMap::from([(OstId(0), known)]);

@@ -6,6 +6,8 @@ use crate::record::{BackLink, Record};
 use crate::testing::*;
 use crate::{BackgroundOp, ParsedKey, PurgeId, RecordKey, RecordKind};
 use gupfs_proto::data::ObjectStat;
+use gupfs_proto::layout::Redundancy;
+use gupfs_proto::meta::MetaOp;
 use gupfs_proto::{Caller, InodeId, SessionId, VirtualShard};
 
 pub fn run_background_ops(test: &mut LargestRecords) {
@@ -44,7 +46,32 @@ pub fn run_background_ops(test: &mut LargestRecords) {
         BackgroundOp::TruncateDone { id, blocks: 1 },
     );
     run_removal(test, ino, &text);
+    run_replacement(test);
     test.run_background("drop session", BackgroundOp::DropSession { session, shard });
+}
+
+/// Replaces the members of a mirrored file on one OST.
+fn run_replacement(test: &mut LargestRecords) {
+    let (ino, _) = test.new_file(ROOT);
+    let mut layout = longest_layout();
+    for component in &mut layout.components {
+        component.redundancy = Redundancy::Mirror(2);
+    }
+    let layout = Some(layout);
+    let op = MetaOp::SetDefaultLayout { ino, layout };
+    test.server.request(&Caller::root(), &op).unwrap();
+    test.server.begin_write(ino).unwrap();
+    test.server.end_write(ino, written(), false).unwrap();
+    let ost = test.server.file(ino).layout.components[0].targets[0];
+    test.run_background(
+        "replace members",
+        BackgroundOp::ReplaceMembers {
+            ino,
+            ost,
+            only_stale: false,
+        },
+    );
+    assert_ne!(test.server.file(ino).layout.components[0].targets[0], ost);
 }
 
 /// Removes the file's only name, and the file with its last session.

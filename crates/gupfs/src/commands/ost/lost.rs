@@ -1,0 +1,222 @@
+//! `gupfs ost lost`: declares that a target is lost for ever, and lists the files that have lost bytes.
+
+use crate::amount::show_count;
+use crate::cluster::{MDS_PORT, TlsFlags, identity, read_cluster_key, send_request, with_port};
+use crate::daemon::block_on;
+use crate::exit::{CliError, CliResult, Exit};
+use clap::Args;
+use gupfs_platform::Platform;
+use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest, LostFile, LostFilePosition};
+use gupfs_proto::{OstId, Timestamp};
+use gupfs_rpc::{AuthKey, ProcessIdentity, Role};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+/// Declare that a target is lost for ever, and list the files that have lost bytes
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs ost lost 3 --mds node1
+  gupfs ost lost 3 --mds node1 --json > lost-files
+
+Nothing waits for the target any more: reads and writes of bytes that were only there fail with EIO at once, such files can be \
+removed, and mirrored files get another copy on other targets. Run it again to list the files again. There is no way back: if \
+the target reports again it is refused; wipe its directory and add it as a new target.
+
+The list has the first name of each file from the root of the file system, one a line. With --json each line is an object, and \
+the last has the number of files.
+
+Exit codes: 0 declared lost, now or before · 1 refused, for instance because the target serves · 2 the key is wrong · 3 the \
+metadata server cannot be reached")]
+pub struct Lost {
+    /// The number of the target, as `gupfs status` and `gupfs df` show it
+    #[arg(value_name = "N", value_parser = parse_ost)]
+    ost: OstId,
+    /// The metadata server [default: 127.0.0.1:7700]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    mds: Option<String>,
+    /// The cluster's key [default: /etc/gupfs/cluster.key, if it is there]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsFlags,
+    /// Also if the target serves now
+    #[arg(long)]
+    yes: bool,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the command asks the metadata server with.
+struct LostRequests {
+    identity: ProcessIdentity,
+    mds: String,
+    ost: OstId,
+}
+
+impl Lost {
+    pub fn run(self) -> CliResult<Exit> {
+        crate::logging::start_quiet();
+        let platform = Platform::real();
+        let requests = LostRequests {
+            identity: identity(
+                &platform,
+                read_cluster_key(self.key.as_deref())?.map(AuthKey::from),
+                self.tls.read()?,
+            ),
+            mds: with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT),
+            ost: self.ost,
+        };
+        block_on(async {
+            let since = self.declare(&requests).await?;
+            self.list_files(&requests, since).await
+        })?;
+        Ok(Exit::Fine)
+    }
+
+    /// Declares the target lost; returns since when it is.
+    async fn declare(&self, requests: &LostRequests) -> CliResult<Timestamp> {
+        let mut reply = requests.declare(self.yes).await?;
+        if let ClusterReplyBody::TargetServes { address } = &reply {
+            confirm(requests.ost, address.as_deref())?;
+            reply = requests.declare(true).await?;
+        }
+        let ClusterReplyBody::TargetLost { since, is_new } = reply else {
+            return Err(requests.unexpected_reply());
+        };
+        if !self.json {
+            let verb = if is_new { "is" } else { "was" };
+            println!(
+                "ost{} {verb} declared lost on {}.",
+                requests.ost,
+                since.format_minute()
+            );
+        }
+        Ok(since)
+    }
+
+    /// Prints the files a part at a time, so that there may be any number of them.
+    async fn list_files(&self, requests: &LostRequests, since: Timestamp) -> CliResult<()> {
+        let (mut from, mut files, mut examined) = (None, 0, 0);
+        loop {
+            let page = requests.next_files(from).await?;
+            for file in &page.files {
+                println!("{}", self.show(file));
+            }
+            files += page.files.len() as u64;
+            examined += page.examined;
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+            show_progress(&format!("{} inodes examined", show_count(examined)));
+        }
+        show_progress("");
+        match self.json {
+            true => {
+                let since = since.format_minute();
+                println!(
+                    "{}",
+                    serde_json::json!({ "ost": self.ost.0, "lost_since": since, "files": files, "inodes_examined": examined })
+                );
+            }
+            false => println!(
+                "{} files have lost bytes. Restore them from a backup, or remove them.",
+                show_count(files)
+            ),
+        }
+        Ok(())
+    }
+
+    fn show(&self, file: &LostFile) -> String {
+        let LostFile { ino, path } = file;
+        match (self.json, path) {
+            (true, _) => serde_json::json!({ "inode": ino.0, "path": path }).to_string(),
+            (false, Some(path)) => path.clone(),
+            (false, None) => format!("inode {ino}, which has no name"),
+        }
+    }
+}
+
+/// The files of one reply.
+struct LostFilePart {
+    files: Vec<LostFile>,
+    examined: u64,
+    next: Option<LostFilePosition>,
+}
+
+impl LostRequests {
+    async fn declare(&self, while_serving: bool) -> CliResult<ClusterReplyBody> {
+        let ost = self.ost;
+        self.send(ClusterRequest::DeclareLost { ost, while_serving })
+            .await
+    }
+
+    async fn next_files(&self, from: Option<LostFilePosition>) -> CliResult<LostFilePart> {
+        let ost = self.ost;
+        let request = ClusterRequest::LostFiles { ost, from };
+        match self.send(request).await? {
+            ClusterReplyBody::LostFiles {
+                files,
+                examined,
+                next,
+            } => Ok(LostFilePart {
+                files,
+                examined,
+                next,
+            }),
+            _ => Err(self.unexpected_reply()),
+        }
+    }
+
+    /// In the role of an object server, as `gupfs ost add`: no other role may change the targets.
+    async fn send(&self, request: ClusterRequest) -> CliResult<ClusterReplyBody> {
+        let sent = send_request(&self.identity, &self.mds, Role::Oss, request).await;
+        sent.map(|(reply, _)| reply)
+    }
+
+    fn unexpected_reply(&self) -> CliError {
+        CliError::new(format!(
+            "'{}' sent an unexpected reply about ost{}",
+            self.mds, self.ost
+        ))
+    }
+}
+
+/// "3" or "ost3".
+fn parse_ost(text: &str) -> Result<OstId, String> {
+    let number = text.strip_prefix("ost").unwrap_or(text);
+    let bad = |_| format!("'{text}' is no number of a target");
+    number.parse().map(OstId).map_err(bad)
+}
+
+/// Asks the administrator whether a target that serves is lost.
+///
+/// # Errors
+/// Unless the answer is yes; without a terminal there is none.
+fn confirm(ost: OstId, address: Option<&str>) -> CliResult<()> {
+    let by = address.map_or("the metadata server's process".into(), |address| {
+        format!("the object server at {address}")
+    });
+    let refused = CliError::new(format!(
+        "{by} serves ost{ost} now, so it was not declared lost"
+    ));
+    if !std::io::stdin().is_terminal() {
+        return Err(refused.todo("stop its server, or give --yes if its bytes are to be given up"));
+    }
+    print!("{by} serves ost{ost} now. Give up all bytes there for ever? Type yes: ");
+    let _ = std::io::stdout().flush();
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    match read.is_ok() && answer.trim() == "yes" {
+        true => Ok(()),
+        false => Err(refused),
+    }
+}
+
+/// Replaces the last line of a terminal.
+fn show_progress(text: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{text}");
+    }
+}

@@ -1,0 +1,153 @@
+//! The replacement task: members of mirrored stripes on lost OSTs get other OSTs, where the resync task fills them.
+//!
+//! After a declaration, and after a start with lost OSTs, it walks over all inodes. Files that it must leave, because a session writes them or
+//! no other failure domain has an OST with space, make it walk again.
+
+use super::lost_members::{has_lost_bytes, lost_member_osts};
+use crate::limits::{INODE_WALK_PAUSE, INODE_WALK_REST, REPLACE_EVERY, SCAN_STEP};
+use crate::origin::RequestOrigin;
+use crate::osts::Targets;
+use crate::pending_work::{ReplacementProgress, ReplacementRound};
+use crate::shard_driver::ShardDriver;
+use crate::store::{MetadataStore, damaged_record};
+use bytes::Bytes;
+use gupfs_namespace::{
+    BackgroundOp, Inode, InodeBody, KeyRange, ParsedKey, Record, RecordKey, RecordKind,
+};
+use gupfs_platform::Clock;
+use gupfs_proto::{FsError, InodeId, Layout, OstId, Seq};
+use std::sync::Arc;
+
+pub struct ReplacementTask {
+    pub store: Arc<MetadataStore>,
+    pub driver: Arc<ShardDriver>,
+    pub targets: Arc<Targets>,
+    pub progress: Arc<ReplacementProgress>,
+    pub clock: Clock,
+}
+
+impl ReplacementTask {
+    pub async fn run(self) {
+        while self.store.failure().is_none() {
+            let mut pause = REPLACE_EVERY;
+            if self.progress.take() {
+                let begun = self.clock.boot();
+                let round = self.walk().await;
+                if self.progress.ended(round) {
+                    pause += self.clock.boot().since(begun) * INODE_WALK_REST;
+                }
+            }
+            tokio::select! {
+                biased;
+                () = self.progress.wait() => {}
+                () = self.clock.sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn walk(&self) -> Result<ReplacementRound, FsError> {
+        let mut round = ReplacementRound::default();
+        let lost = self.targets.lost();
+        if lost.is_empty() {
+            return Ok(round);
+        }
+        let mut examined = 0;
+        for shard in self.store.all_shards() {
+            let mut range = KeyRange::of_kind(shard, RecordKind::Inode);
+            loop {
+                let records = self.store.scan_now(&range, SCAN_STEP).await?;
+                self.replace_step(&records, &lost, &mut round).await?;
+                examined += records.len() as u64;
+                self.progress.examined(examined);
+                match records.last() {
+                    Some((last, _)) if records.len() == SCAN_STEP => range.from = last.successor(),
+                    _ => break,
+                }
+                self.clock.sleep(INODE_WALK_PAUSE).await;
+            }
+        }
+        Ok(round)
+    }
+
+    /// Replaces the members of these files that are on lost OSTs.
+    async fn replace_step(
+        &self,
+        records: &[(RecordKey, Bytes)],
+        lost: &[OstId],
+        round: &mut ReplacementRound,
+    ) -> Result<(), FsError> {
+        let mut newest = Seq(0);
+        for (key, value) in records {
+            let Some((ino, layout)) = file_layout(key, value)? else {
+                continue;
+            };
+            let is_lost = |ost| lost.contains(&ost);
+            if lost
+                .iter()
+                .any(|ost| has_lost_bytes(&layout, ino, *ost, is_lost))
+            {
+                round.lost += 1;
+            }
+            let osts = lost_member_osts(&layout, is_lost);
+            if osts.is_empty() {
+                continue;
+            }
+            for ost in osts {
+                let op = BackgroundOp::ReplaceMembers {
+                    ino,
+                    ost,
+                    only_stale: false,
+                };
+                newest = newest.max(self.driver.background_op(&op).await?);
+            }
+            self.note_outcome(key, layout, is_lost, round).await?;
+        }
+        self.store
+            .durable(RequestOrigin::server("replace members"), newest)
+            .await
+    }
+
+    /// Notes whether the file has got other OSTs, and whether it has still members on lost ones.
+    async fn note_outcome(
+        &self,
+        key: &RecordKey,
+        before: Layout,
+        is_lost: impl Fn(OstId) -> bool + Copy,
+        round: &mut ReplacementRound,
+    ) -> Result<(), FsError> {
+        let Some(value) = self.store.get_now(key).await? else {
+            return Ok(());
+        };
+        let Some((ino, layout)) = file_layout(key, &value)? else {
+            return Ok(());
+        };
+        let members = |layout: &Layout| lost_member_osts(layout, is_lost);
+        let left = members(&layout);
+        if left != members(&before) {
+            round.replaced += 1;
+        }
+        // Without a full member on another OST nothing is left to copy.
+        let has_source = |ost: &OstId| !has_lost_bytes(&layout, ino, *ost, is_lost);
+        if left.iter().any(has_source) {
+            round.left += 1;
+            round.why.get_or_insert_with(|| {
+                format!(
+                    "inode {ino} is written, or no other failure domain has an OST with space for its copy"
+                )
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The number and the layout of a file; None for what is no file.
+fn file_layout(key: &RecordKey, value: &Bytes) -> Result<Option<(InodeId, Layout)>, FsError> {
+    let Some(ParsedKey::Inode(ino)) = key.parse() else {
+        return Ok(None);
+    };
+    let inode = Inode::decode(value).map_err(|error| damaged_record(key, error))?;
+    Ok(match inode.body {
+        InodeBody::File(file) => Some((ino, file.layout)),
+        InodeBody::Directory(_) | InodeBody::Symlink(_) | InodeBody::Special => None,
+    })
+}

@@ -1,0 +1,107 @@
+//! What the replacement of members on lost OSTs has done and has left.
+
+use gupfs_proto::FsError;
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::Notify;
+
+/// Whether there may be members on lost OSTs, and what the task has done about them. The layouts are the truth.
+pub struct ReplacementProgress {
+    expected: Mutex<ExpectedReplacements>,
+    wake: Notify,
+}
+
+struct ExpectedReplacements {
+    expected: bool,
+    status: ReplacementStatus,
+}
+
+/// Progress of replacements, for `status`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ReplacementStatus {
+    /// A walk over all inodes is under way, and has examined so many.
+    pub is_walking: bool,
+    pub inodes_examined: u64,
+    /// Since the start: files of which a member got another OST.
+    pub files_replaced: u64,
+    /// Mirrored files with a member on a lost OST that the last walk had to leave, and why: they have less redundancy than they should.
+    pub files_left: u64,
+    /// Files that have lost bytes.
+    pub files_lost: u64,
+    pub last_error: Option<String>,
+}
+
+/// The result of one walk.
+#[derive(Default)]
+pub struct ReplacementRound {
+    pub replaced: u64,
+    pub left: u64,
+    pub lost: u64,
+    pub why: Option<String>,
+}
+
+impl Default for ReplacementProgress {
+    fn default() -> ReplacementProgress {
+        ReplacementProgress {
+            // OSTs may have been lost before this start.
+            expected: Mutex::new(ExpectedReplacements {
+                expected: true,
+                status: ReplacementStatus::default(),
+            }),
+            wake: Notify::new(),
+        }
+    }
+}
+
+impl ReplacementProgress {
+    /// An OST was declared lost.
+    pub fn expect(&self) {
+        self.expected.lock().expected = true;
+        self.wake.notify_one();
+    }
+
+    /// Returns when an OST was declared lost.
+    pub async fn wait(&self) {
+        self.wake.notified().await;
+    }
+
+    pub fn status(&self) -> ReplacementStatus {
+        self.expected.lock().status.clone()
+    }
+
+    /// Whether a walk is due; an OST that is lost from now on expects the next.
+    pub fn take(&self) -> bool {
+        std::mem::take(&mut self.expected.lock().expected)
+    }
+
+    /// A walk has examined so many inodes.
+    pub fn examined(&self, inodes: u64) {
+        let status = &mut self.expected.lock().status;
+        (status.is_walking, status.inodes_examined) = (true, inodes);
+    }
+
+    /// Notes the result of a walk; returns whether it left files.
+    pub fn ended(&self, round: Result<ReplacementRound, FsError>) -> bool {
+        let mut replacements = self.expected.lock();
+        let (is_complete, round) = match round {
+            Ok(round) => (round.left == 0, round),
+            Err(error) => (
+                false,
+                ReplacementRound {
+                    left: replacements.status.files_left,
+                    lost: replacements.status.files_lost,
+                    why: Some(error.to_string()),
+                    ..ReplacementRound::default()
+                },
+            ),
+        };
+        replacements.expected |= !is_complete;
+        let status = &mut replacements.status;
+        status.is_walking = false;
+        status.files_replaced += round.replaced;
+        status.files_left = round.left;
+        status.files_lost = round.lost;
+        status.last_error = round.why;
+        !is_complete
+    }
+}
