@@ -228,6 +228,37 @@ async fn a_repeated_walk_over_a_tree_sends_no_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rename_in_a_listed_directory_is_the_only_request_before_and_after_it() {
+    let pair = Pair::new(31).await;
+    let dir = make_tree(pair.two()).await;
+    for _ in 0..2 {
+        walk(&pair.one, dir).await;
+    }
+    let one = &pair.one.client;
+    pair.requests.take();
+    for (old, new) in [("a", "absent"), ("absent", "a"), ("a", "third")] {
+        // As the kernel of a program that renames.
+        let (old, new) = (name(old), name(new));
+        let found = one.lookup(&me(), dir, &old).await.unwrap();
+        let gone = one.lookup(&me(), dir, &new).await;
+        assert_eq!(gone, Err(FsError::NotFound));
+        let (from, to) = ((dir, &old), (dir, &new));
+        let renamed = one.rename(&me(), from, to, RenameMode::Replace).await;
+        renamed.unwrap();
+        assert_eq!(one.lookup(&me(), dir, &new).await.unwrap().ino, found.ino);
+    }
+    assert_eq!(pair.requests.take(), ["rename"; 3]);
+    // What another client does to a name is seen in the listing, too.
+    let (from, to) = ((dir, &name("third")), (dir, &name("a")));
+    let two = &pair.two().client;
+    let renamed = two.rename(&me(), from, to, RenameMode::Replace).await;
+    renamed.unwrap();
+    let gone = one.lookup(&me(), dir, &name("third")).await;
+    assert_eq!(gone, Err(FsError::NotFound));
+    assert!(one.lookup(&me(), dir, &name("a")).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_of_another_client_is_seen_at_once() {
     let pair = Pair::new(2).await;
     let (one, two, root) = (&pair.one.client, &pair.two().client, InodeId::ROOT);

@@ -215,6 +215,7 @@ impl Filling<'_> {
                     ..
                 })),
             ) => {
+                self.fill_moved_name((*from, name), (*to, new_name), attr.ino);
                 self.fill_name(*from, name, None);
                 self.fill_name(*to, new_name, Some(attr));
             }
