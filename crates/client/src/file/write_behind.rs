@@ -2,6 +2,7 @@
 //!
 //! Other clients never see that: before this client tells the metadata server anything about the file, or gives up its lease, it flushes.
 
+use super::leases::FileLeases;
 use super::objects::ObjectIo;
 use crate::inodes::{ActiveInode, InodePin, InodeState, InodeTable, UnsentTotal};
 use crate::join;
@@ -13,13 +14,14 @@ use crate::reserved_space::{NeededSpace, SpaceCharges};
 use crate::session::MdsSession;
 use gupfs_platform::{Clock, Tasks};
 use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{ByteCount, FileOffset, InodeId};
+use gupfs_proto::{ByteCount, FileOffset, FsError, InodeId};
 use std::sync::Arc;
 
 pub struct WriteBehind {
     pub(super) is_on: bool,
     pub(super) mds: Arc<MdsSession>,
     pub(super) inodes: Arc<InodeTable>,
+    pub(super) leases: Arc<FileLeases>,
     pub(super) objects: Arc<ObjectIo>,
     pub(super) clock: Clock,
     pub(super) tasks: Tasks,
@@ -28,6 +30,10 @@ pub struct WriteBehind {
 }
 
 impl WriteBehind {
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// Takes a write. None if it must go to the object servers now. The caller has locked the range, and everything from the file's end on if
     /// the write moves it.
     pub fn write(
@@ -92,7 +98,8 @@ impl WriteBehind {
         let Some(inode) = self.inodes.find(inode.ino) else {
             return;
         };
-        let (objects, clock) = (self.objects.clone(), self.clock.clone());
+        let (leases, objects) = (self.leases.clone(), self.objects.clone());
+        let clock = self.clock.clone();
         self.tasks.spawn("flush written bytes", async move {
             loop {
                 tokio::select! {
@@ -100,6 +107,8 @@ impl WriteBehind {
                     () = inode.unsent_grown.notified() => {}
                     () = clock.sleep(FLUSH_DELAY) => {}
                 }
+                // If that fails, the bytes go to objects.
+                let _ = Box::pin(leases.release_if_small(&inode)).await;
                 let _in_errors = objects.flush(&inode).await;
                 if inode.state().unsent.end_task() {
                     return;
@@ -122,7 +131,12 @@ impl WriteBehind {
             Some(ino) => self.inodes.find(ino).into_iter().collect(),
             None => self.inodes.all(),
         };
-        let running = inodes.iter().map(|inode| self.objects.flush(inode));
+        let running = inodes.iter().map(|inode| self.flush_inode(inode));
         let _in_errors = join::all(running.collect()).await;
+    }
+
+    async fn flush_inode(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        self.leases.release_if_small(inode).await?;
+        self.objects.flush(inode).await
     }
 }

@@ -34,7 +34,7 @@ impl Namespace {
         let _reporting = self.leases.lock_without_concurrent_lease(file).await?;
         if set.mtime.is_some() {
             // Objects get their mtime with their bytes: if this process ends, it is the file's.
-            self.write_behind.flush(Some(file.ino)).await;
+            self.leases.flush(file).await;
         }
         let before = file.state().unreported_times();
         let attr = reply::entry("setattr", self.mds.call(caller, op).await?)?;

@@ -18,13 +18,13 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// A metadata peer that lists the requests.
-struct ListedRequests {
+pub struct ListedRequests {
     mds: Arc<Mds>,
     requests: Mutex<Vec<&'static str>>,
 }
 
 impl ListedRequests {
-    fn take(&self) -> Vec<&'static str> {
+    pub fn take(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.requests.lock())
     }
 }
@@ -46,14 +46,14 @@ impl Service<MetaRequest, MetaReply> for ListedRequests {
 }
 
 /// Two clients: `one` with listed requests, and `two`.
-struct Pair {
-    cluster: SharedCluster,
-    one: User,
-    requests: Arc<ListedRequests>,
+pub struct Pair {
+    pub cluster: SharedCluster,
+    pub one: User,
+    pub requests: Arc<ListedRequests>,
 }
 
 impl Pair {
-    async fn new(seed: u64) -> Pair {
+    pub async fn new(seed: u64) -> Pair {
         let cluster = SharedCluster::new(seed, 1).await;
         let requests = Arc::new(ListedRequests {
             mds: cluster.servers.mds.clone(),
@@ -68,7 +68,7 @@ impl Pair {
         }
     }
 
-    fn two(&self) -> &User {
+    pub fn two(&self) -> &User {
         &self.cluster.users[0]
     }
 }

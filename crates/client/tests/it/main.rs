@@ -12,6 +12,7 @@ mod locks_random;
 mod messages;
 mod model;
 mod names;
+mod new_files;
 mod numbered_writes;
 mod orphans;
 mod real_servers;

@@ -27,6 +27,9 @@ impl FileLeases {
         inode: &ActiveInode,
         keep_lease: bool,
     ) -> Result<(), FsError> {
+        if !keep_lease && self.end_write_with_bytes(inode).await? {
+            return Ok(());
+        }
         // The size that this reports is true of the objects.
         let _written_through = self.objects.write_through(inode).await;
         // The blocks of an object that others write are those of its last stat: asked for once, at the end.

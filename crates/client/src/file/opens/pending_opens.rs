@@ -34,6 +34,16 @@ impl PendingOpens {
 
     /// Waits for the opens of these files that are pending now, and for no later ones.
     pub async fn wait_for(&self, inodes: &[InodeId]) {
+        self.wait_while(|ino| ino.is_none_or(|ino| inodes.contains(&ino)))
+            .await;
+    }
+
+    /// The same for opens that may create a file.
+    pub async fn wait_for_creates(&self) {
+        self.wait_while(|ino| ino.is_none()).await;
+    }
+
+    async fn wait_while(&self, is_awaited: impl Fn(Option<InodeId>) -> bool) {
         let last = self.table.lock().last_number;
         loop {
             let mut ended = pin!(self.ended.notified());
@@ -41,7 +51,7 @@ impl PendingOpens {
             let waits = {
                 let table = self.table.lock();
                 let mut earlier = table.inodes.range(..=last);
-                earlier.any(|(_, ino)| ino.is_none_or(|ino| inodes.contains(&ino)))
+                earlier.any(|(_, ino)| is_awaited(*ino))
             };
             if !waits {
                 return;

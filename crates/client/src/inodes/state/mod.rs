@@ -332,6 +332,29 @@ impl InodeState {
         Some(offset)
     }
 
+    /// The bytes of a file that is small enough for its inode, if none of them is in an object, and no object may exist. None without the
+    /// exclusive write lease.
+    pub fn bytes_for_inode(&self) -> Option<Bytes> {
+        match self.fits_into_inode() {
+            true => self.unsent.whole(self.end_of_file()),
+            false => None,
+        }
+    }
+
+    /// Whether the file still fits into its inode after a write that ends at `end`.
+    pub fn may_stay_small(&self, end: FileOffset) -> bool {
+        self.fits_into_inode() && end.0 < INLINE_MAX.0
+    }
+
+    pub fn fits_into_inode(&self) -> bool {
+        self.write_lease_number().is_some()
+            && self.data_location() == DataLocation::Objects
+            && self.end_of_file().0 < INLINE_MAX.0
+            && !self.objects.may_have_any()
+            && self.leftovers().is_none()
+            && !self.has_pending_truncate()
+    }
+
     /// The objects' bytes behind the end of the file.
     pub fn leftovers(&self) -> Option<std::ops::Range<FileOffset>> {
         self.size.leftovers()
