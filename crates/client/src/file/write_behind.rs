@@ -13,8 +13,8 @@ use crate::osts::OstCalls;
 use crate::reserved_space::{NeededSpace, SpaceCharges};
 use crate::session::MdsSession;
 use gupfs_platform::{Clock, Tasks};
-use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{ByteCount, FileOffset, FsError, InodeId};
+use gupfs_proto::meta::{SetAttr, WritePosition};
+use gupfs_proto::{Attr, ByteCount, Caller, FileOffset, FsError, InodeId};
 use std::sync::Arc;
 
 pub struct WriteBehind {
@@ -70,6 +70,24 @@ impl WriteBehind {
         Some(offset)
     }
 
+    /// Takes times that a program sets as the file's owner: they wait as bytes do. None if the metadata server must set them now.
+    pub fn set_times(&self, inode: &ActiveInode, caller: &Caller, set: &SetAttr) -> Option<Attr> {
+        if !self.is_on || !self.mds.is_valid() {
+            return None;
+        }
+        let uid = self.mds.uid_at_server(caller)?;
+        let (attr, needs_task) = {
+            let mut state = inode.state();
+            let attr = state.set_times(uid, set, self.clock.now())?;
+            (attr, state.unsent.needs_task())
+        };
+        tracing::trace!(target: "walk", file = file!(), "set_times");
+        if needs_task {
+            self.start_task(inode);
+        }
+        Some(attr)
+    }
+
     /// Charges the write to the space that its targets keep for this client. None if one keeps too little.
     fn charge_targets(
         &self,
@@ -110,7 +128,12 @@ impl WriteBehind {
                 // If that fails, the bytes go to objects.
                 let _ = Box::pin(leases.release_if_small(&inode)).await;
                 let _in_errors = objects.flush(&inode).await;
-                if inode.state().unsent.end_task() {
+                if let Err(error) = leases.report_set_times(&inode).await {
+                    tracing::debug!(ino = %inode.ino, %error, "times that a program has set are not reported yet");
+                }
+                let mut state = inode.state();
+                let has_more = state.has_set_times();
+                if state.unsent.end_task(has_more) {
                     return;
                 }
             }
@@ -124,9 +147,6 @@ impl WriteBehind {
 
     /// Flushes this file; all files of this client if it does not know which one the program means.
     pub async fn flush(&self, ino: Option<InodeId>) {
-        if self.total.get() == 0 {
-            return;
-        }
         let inodes: Vec<InodePin> = match ino {
             Some(ino) => self.inodes.find(ino).into_iter().collect(),
             None => self.inodes.all(),
@@ -137,6 +157,7 @@ impl WriteBehind {
 
     async fn flush_inode(&self, inode: &ActiveInode) -> Result<(), FsError> {
         self.leases.release_if_small(inode).await?;
-        self.objects.flush(inode).await
+        self.objects.flush(inode).await?;
+        self.leases.report_set_times(inode).await
     }
 }

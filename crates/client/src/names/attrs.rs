@@ -32,6 +32,9 @@ impl Namespace {
         set: SetAttr,
     ) -> Result<Attr, FsError> {
         let _reporting = self.leases.lock_without_concurrent_lease(file).await?;
+        if let Some(attr) = self.write_behind.set_times(file, caller, &set) {
+            return Ok(attr);
+        }
         if set.mtime.is_some() {
             // Objects get their mtime with their bytes: if this process ends, it is the file's.
             self.leases.flush(file).await;

@@ -4,8 +4,8 @@ use crate::leases::Pair;
 use crate::shared_cluster::SharedCluster;
 use crate::user::{User, create_mode, flags, me, name, open_mode};
 use gupfs_client::{OpenFile, OpenFileFlags, SessionOptions};
-use gupfs_proto::InodeId;
-use gupfs_proto::meta::RenameMode;
+use gupfs_proto::meta::{RenameMode, SetAttr, SetTime};
+use gupfs_proto::{Caller, FsError, InodeId, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -217,4 +217,135 @@ async fn an_existing_name_is_opened_and_its_file_not_taken() {
     assert_eq!(pair.one.read(&opened.file, 0, 9).await, b"theirs");
     pair.two().write(&file, 6, b" again").await;
     assert_eq!(pair.one.read(&opened.file, 0, 20).await, b"theirs again");
+}
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::new(secs, 0)
+}
+
+fn times(atime: i64, mtime: i64) -> SetAttr {
+    SetAttr {
+        atime: Some(SetTime::To(at(atime))),
+        mtime: Some(SetTime::To(at(mtime))),
+        ..SetAttr::default()
+    }
+}
+
+/// As tar(1) unpacks a file: the owner sets its times, owner and mode before the close.
+#[tokio::test(start_paused = true)]
+async fn times_that_a_program_sets_on_a_new_file_travel_with_its_release() {
+    let pair = ready(10).await;
+    let one = &pair.one;
+    for size in [1000, 8192] {
+        let file = one.create(&format!("f{size}")).await;
+        let ino = file.ino();
+        one.write(&file, 0, &vec![7; size]).await;
+        pair.requests.take();
+        one.client.setattr(&me(), ino, times(10, 20)).await.unwrap();
+        let same_owner = SetAttr {
+            uid: Some(1000),
+            gid: Some(1000),
+            ..SetAttr::default()
+        };
+        let set = one.client.setattr(&me(), ino, same_owner).await.unwrap();
+        assert_eq!((set.atime, set.mtime), (at(10), at(20)));
+        assert_eq!(one.attr(ino).await, set);
+        assert_eq!(pair.requests.take(), NOTHING);
+        let mode = SetAttr {
+            mode: Some(0o640),
+            ..SetAttr::default()
+        };
+        let set = one.client.setattr(&me(), ino, mode).await.unwrap();
+        assert_eq!((set.mtime, set.mode.0), (at(20), 0o640));
+        one.close(file).await;
+        assert_eq!(pair.requests.take(), ["setattr", "end_write"]);
+        for user in [pair.two(), one] {
+            let seen = user.attr(ino).await;
+            assert_eq!((seen.atime, seen.mtime), (at(10), at(20)));
+            assert_eq!((seen.ctime, seen.size), (set.ctime, size as u64));
+        }
+        pair.requests.take();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn set_times_are_seen_by_other_clients_at_once_and_reported_within_a_moment() {
+    let pair = ready(11).await;
+    let (one, two) = (&pair.one, pair.two());
+    let file = one.create("f").await;
+    let ino = file.ino();
+    one.write(&file, 0, &[7; 9000]).await;
+    let far = 1 << 40;
+    for (round, mtime) in [20, far].into_iter().enumerate() {
+        let before = two.attr(ino).await;
+        one.client
+            .setattr(&me(), ino, times(10, mtime))
+            .await
+            .unwrap();
+        let seen = two.attr(ino).await;
+        assert_eq!((seen.atime, seen.mtime), (at(10), at(mtime)));
+        assert!(
+            seen.ctime >= before.ctime && seen.ctime < at(far),
+            "{round}"
+        );
+        assert_eq!(one.attr(ino).await.ctime, seen.ctime);
+    }
+    pair.requests.take();
+    one.client.setattr(&me(), ino, times(11, 21)).await.unwrap();
+    assert_eq!(pair.requests.take(), NOTHING);
+    tokio::time::sleep(Duration::from_millis(25)).await;
+    assert_eq!(pair.requests.take(), ["end_write"]);
+    // A later write counts, and a client that writes beside this one gets what was set.
+    one.client.setattr(&me(), ino, times(12, 22)).await.unwrap();
+    let other = two.open(ino).await;
+    two.write(&other, 9000, b"theirs").await;
+    let seen = one.attr(ino).await;
+    assert!(seen.mtime > at(22) && seen.atime == at(12));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_owner_alone_may_set_is_left_to_the_server_for_all_others() {
+    let pair = ready(12).await;
+    let file = pair.one.create("f").await;
+    pair.one.write(&file, 0, &[7; 9000]).await;
+    pair.requests.take();
+    let client = &pair.one.client;
+    let other = Caller::new(7, 7, []);
+    let set = client.setattr(&other, file.ino(), times(10, 20)).await;
+    assert_eq!(set, Err(FsError::NotPermitted));
+    let to_other = SetAttr {
+        gid: Some(7),
+        ..SetAttr::default()
+    };
+    let set = client.setattr(&me(), file.ino(), to_other).await;
+    assert_eq!(set, Err(FsError::NotPermitted));
+    assert_eq!(pair.requests.take(), ["setattr", "setattr"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_client_loses_only_times_that_were_set_a_moment_before() {
+    let set_by_one = times(10, 20);
+    let rename = async |user: &User, _: InodeId| {
+        let (root, from, to) = (user.client.root(), name("f"), name("other"));
+        let (us, mode) = (me(), RenameMode::Replace);
+        let renamed = user.client.rename(&us, (root, &from), (root, &to), mode);
+        renamed.await.unwrap();
+    };
+    for replaces in [false, true] {
+        let cluster = SharedCluster::new(13, 1).await;
+        let (one, two) = (&cluster.mortal_client().await, &cluster.users[0]);
+        let file = one.create("f").await;
+        let ino = file.ino();
+        one.write(&file, 0, &[7; 200_000]).await;
+        one.client.setattr(&me(), ino, set_by_one).await.unwrap();
+        match replaces {
+            true => rename(one, ino).await,
+            false => tokio::time::sleep(Duration::from_secs(1)).await,
+        }
+        one.platform.tasks.kill();
+        cluster.servers.mds.detach(one.client.session());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let seen = two.attr(ino).await;
+        assert_eq!((seen.size, seen.mtime), (200_000, at(20)), "{replaces}");
+    }
 }

@@ -52,7 +52,7 @@ impl FileLeases {
             ino: inode.ino,
             report: pending.report.clone(),
             keep_lease: false,
-            ctime: None,
+            ctime: pending.ctime(),
             inline: Some(bytes.clone()),
         };
         let _ending = inode.start_lease_end(false);

@@ -109,9 +109,9 @@ impl UnsentBytes {
         !std::mem::replace(&mut self.has_task, true)
     }
 
-    /// The task ends, unless something waits. Returns whether it ends.
-    pub fn end_task(&mut self) -> bool {
-        self.has_task = !self.waiting.is_empty();
+    /// The task ends, unless something waits, here or (`has_more`) elsewhere. Returns whether it ends.
+    pub fn end_task(&mut self, has_more: bool) -> bool {
+        self.has_task = has_more || !self.waiting.is_empty();
         !self.has_task
     }
 
