@@ -75,9 +75,7 @@ impl Opens {
             let inode = self.inodes.get(ino);
             inode.is_some_and(|inode| inode.state().has_write_lease())
         };
-        if !is_known() {
-            self.pending_opens.wait_for_creates().await;
-        }
+        self.pending_opens.wait_for_creates(is_known).await;
     }
 
     /// Releases every open file; returns the first error.
