@@ -38,6 +38,8 @@ counters! {
     bytes_written,
     /// Writes whose data stayed inline in the inode.
     inline_writes,
+    /// Files whose bytes went into the inode with the release of the write lease.
+    small_files,
     /// Files whose inline data moved into objects.
     spills,
     /// Reads whose bytes did not match their checksum at first.

@@ -34,6 +34,18 @@ pub fn write_begun(operation: &str, reply: MetaReplyBody) -> Result<(OpenInfo, b
     }
 }
 
+/// The reply to `CreateForWriting`, and whether this client has the exclusive write lease.
+pub fn created(operation: &str, reply: MetaReplyBody) -> Result<(OpenInfo, bool), FsError> {
+    match reply {
+        MetaReplyBody::Opened(opened) => Ok((opened, false)),
+        MetaReplyBody::WriteBegun {
+            opened,
+            is_concurrent: false,
+        } => Ok((opened, true)),
+        _ => unexpected(operation),
+    }
+}
+
 pub fn removed(operation: &str, reply: MetaReplyBody) -> Result<RemovedName, FsError> {
     match reply {
         MetaReplyBody::Removed(removed) => Ok(removed),

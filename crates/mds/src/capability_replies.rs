@@ -59,7 +59,9 @@ impl CapabilityReplies {
                     MetaOp::BeginWrite { .. } | MetaOp::UpgradeWrite { .. } => {
                         issuer.capability(session, ino, layout, Rights::all())
                     }
-                    MetaOp::Create { open, .. } | MetaOp::Open { open, .. } => {
+                    MetaOp::Create { open, .. }
+                    | MetaOp::CreateForWriting { open, .. }
+                    | MetaOp::Open { open, .. } => {
                         let rights = Rights::for_open(open.access);
                         issuer.open_capability(session, ino, layout, rights)
                     }
@@ -76,6 +78,11 @@ impl CapabilityReplies {
             } => {
                 let (session, ino) = (request.session, opened.attr.ino);
                 opened.capability = issuer.capability(session, ino, &opened.layout, Rights::all());
+                if let MetaOp::CreateForWriting { open, .. } = &request.op {
+                    let rights = Rights::for_open(open.access);
+                    opened.capability =
+                        issuer.with_open_capability(session, ino, opened.capability, rights);
+                }
                 MetaReplyBody::WriteBegun {
                     opened,
                     is_concurrent,

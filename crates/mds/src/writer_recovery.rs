@@ -205,7 +205,7 @@ impl WriterRecovery {
                         (_, _) => self.targets.stat_object(ost, object).await,
                     };
                     match stat {
-                        Err(FsError::TargetDown { .. }) if has_partner => Ok(None),
+                        Err(FsError::TargetDown { .. }) if has_partner_up => Ok(None),
                         stat => Ok(Some((at.0, at.1, stat?))),
                     }
                 });

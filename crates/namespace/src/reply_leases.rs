@@ -51,8 +51,11 @@ pub fn leasable_keys(
         (
             MetaOp::Create {
                 dir, name, open, ..
+            }
+            | MetaOp::CreateForWriting {
+                dir, name, open, ..
             },
-            Ok(MetaReplyBody::Opened(opened)),
+            Ok(MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. }),
         ) => {
             keys.add_name(*dir, name);
             keys.add_opened(&opened.attr, !opened.created && opens_for_reading(*open));

@@ -53,6 +53,18 @@ pub(crate) fn stored_reply(
                 is_concurrent: mode != Some(WriteLeaseMode::Exclusive),
             }
         }
+        // The lease may have been revoked since; then the reply grants none.
+        ReplySummary::Opened { ino, created }
+            if created
+                && matches!(op, MetaOp::CreateForWriting { .. })
+                && write_lease::mode_of(view, session.id, ino)?
+                    == Some(WriteLeaseMode::Exclusive) =>
+        {
+            MetaReplyBody::WriteBegun {
+                opened: view.inode(ino)?.open_info(created),
+                is_concurrent: false,
+            }
+        }
         ReplySummary::Opened { ino, created } => {
             MetaReplyBody::Opened(inode_with_attr_report(view, session, ino)?.open_info(created))
         }
@@ -98,7 +110,7 @@ pub(crate) fn summarize_reply(reply: &MetaReplyBody) -> OpResult<ReplySummary> {
         // The mode of the lease is recorded, and changes only by requests that the session sends after this reply.
         MetaReplyBody::WriteBegun { opened, .. } => ReplySummary::Opened {
             ino: opened.attr.ino,
-            created: false,
+            created: opened.created,
         },
         MetaReplyBody::Removed(removed) => ReplySummary::Removed {
             victim: removed.victim,

@@ -342,6 +342,29 @@ pub enum MetaOp {
         ino: InodeId,
         objects: Vec<(u32, u32)>,
     },
+
+    // Since version 13.
+    /// As `Create`, but a file that this request creates comes with a layout and the exclusive write lease, as if `BeginWrite` followed: then
+    /// the reply is `WriteBegun`. It is `Opened`, without a lease, if the file existed, if no target can take objects, or if the lease has
+    /// ended since (in the reply to a repeated request).
+    CreateForWriting {
+        dir: InodeId,
+        name: Name,
+        create_mode: CreateMode,
+        exclusive: bool,
+        open: OpenMode,
+    },
+    /// As `EndWrite`, of a session with the exclusive write lease.
+    ReportWrites {
+        ino: InodeId,
+        report: AttrReport,
+        keep_lease: bool,
+        /// When the session last changed the inode; None: with the last write. A program has set times: mtime does not tell.
+        ctime: Option<Timestamp>,
+        /// No object of the file exists, and these are its bytes: the inode record takes them, and has no layout any more. (The rest up to the
+        /// size is a hole.) Only without `keep_lease`.
+        inline: Option<Bytes>,
+    },
 }
 
 /// Mode of a new inode: `mode` as the program requested it, and the `umask` of the program (a default ACL overrides it).
@@ -511,7 +534,7 @@ pub enum MetaReplyBody {
     /// The outcome of an operation, with leases.
     LeaseReply(crate::lease::LeaseReply),
 
-    // Since version 11, to operations of that version.
+    // Since version 11, to operations of that version and later ones.
     WriteBegun {
         opened: OpenInfo,
         /// Other sessions may write the file, too.

@@ -87,6 +87,8 @@ pub enum ReplyKind {
     LeasesAccepted,
     /// With the current layout, and the mode of the lease.
     WriteBegun,
+    /// `Opened`, or `WriteBegun` if the session has the exclusive lease.
+    OpenedOrBegun,
     /// The reply to the operation in it.
     Inner,
 }
@@ -214,6 +216,8 @@ operations! {
     DowngradeWrite { ino }   = "downgrade_write", Some(*ino),                Change,      LeaseHolder(*ino),                   Attr,             Client,   Same,                   11;
     UpgradeWrite { ino }     = "upgrade_write",   Some(*ino),                Change,      LeaseHolder(*ino),                   Opened,           Client,   Same,                   11;
     MarkStale { ino }        = "mark_stale",      Some(*ino),                Change,      LeaseHolder(*ino),                   Opened,           Client,   Same,                   12;
+    CreateForWriting { dir } = "create",          Some(*dir),                Change,      Credentials,                         OpenedOrBegun,    Program,  Any,                    13;
+    ReportWrites { ino }     = "end_write",       Some(*ino),                Change,      LeaseHolder(*ino),                   Attr,             Client,   Same,                   13;
 }
 
 /// The version of META that has an open with these flags: version 7 added O_APPEND.
@@ -332,8 +336,12 @@ impl ReplyKind {
             MetaReplyBody::Done => self == ReplyKind::Done,
             MetaReplyBody::Attr(_) => matches!(self, ReplyKind::Attr | ReplyKind::AttrOrTooLarge),
             MetaReplyBody::Entry(_) => self == ReplyKind::Entry,
-            MetaReplyBody::Opened(_) => self == ReplyKind::Opened,
-            MetaReplyBody::WriteBegun { .. } => self == ReplyKind::WriteBegun,
+            MetaReplyBody::Opened(_) => {
+                matches!(self, ReplyKind::Opened | ReplyKind::OpenedOrBegun)
+            }
+            MetaReplyBody::WriteBegun { .. } => {
+                matches!(self, ReplyKind::WriteBegun | ReplyKind::OpenedOrBegun)
+            }
             MetaReplyBody::LinkTarget(_) => self == ReplyKind::LinkTarget,
             MetaReplyBody::Entries { .. } => self == ReplyKind::Entries,
             MetaReplyBody::Xattr(_) => self == ReplyKind::Xattr,

@@ -27,9 +27,18 @@ impl Service<CallbackRequest, CallbackReply> for Client {
 impl Client {
     async fn handle_callback(&self, request: CallbackRequest) -> CallbackReply {
         match request {
-            CallbackRequest::Glimpse { ino } => self.files.leases.answer_glimpse(ino).await?,
-            CallbackRequest::Revoke { ino } => self.files.leases.answer_revoke(ino).await?,
-            CallbackRequest::Downgrade { ino } => self.files.leases.answer_downgrade(ino).await?,
+            CallbackRequest::Glimpse { ino } => {
+                self.opens.wait_for_grants(ino).await;
+                self.files.leases.answer_glimpse(ino).await?
+            }
+            CallbackRequest::Revoke { ino } => {
+                self.opens.wait_for_grants(ino).await;
+                self.files.leases.answer_revoke(ino).await?
+            }
+            CallbackRequest::Downgrade { ino } => {
+                self.opens.wait_for_grants(ino).await;
+                self.files.leases.answer_downgrade(ino).await?
+            }
             CallbackRequest::LeaveOut { ino, ost } => {
                 self.files.leases.leave_out_members(ino, ost);
             }

@@ -97,6 +97,7 @@ impl Files {
             is_on: options.write_behind,
             mds: mds.clone(),
             inodes: inodes.clone(),
+            leases: leases.clone(),
             objects: objects.clone(),
             clock: clock.clone(),
             tasks: platform.tasks.clone(),

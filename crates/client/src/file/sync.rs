@@ -79,6 +79,7 @@ impl FileSync {
         // First: a write that moves inline data from here on syncs it itself, and data moved before is in objects that are
         // synced here.
         inode.state().set_inline_may_be_durable();
+        self.leases.release_if_small(inode).await?;
         self.objects.sync(inode).await?;
         inode.state().unsent.set_failed(false);
         if !data_only {

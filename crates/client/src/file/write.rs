@@ -121,6 +121,11 @@ impl FileIo {
         if may_wait && let Some(done) = self.write_behind(inode, at, &data, kill_privileges) {
             return Ok(Some(done));
         }
+        if lock.range == WriteLockRange::WHOLE
+            && inode.state().may_stay_small(expected_offset + len)
+        {
+            self.leases.release_for_inline_write(inode).await?;
+        }
         let stays_inline = lock.range == WriteLockRange::WHOLE
             && inode.state().stays_inline(expected_offset + len);
         if stays_inline

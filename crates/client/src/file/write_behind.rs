@@ -2,6 +2,7 @@
 //!
 //! Other clients never see that: before this client tells the metadata server anything about the file, or gives up its lease, it flushes.
 
+use super::leases::FileLeases;
 use super::objects::ObjectIo;
 use crate::inodes::{ActiveInode, InodePin, InodeState, InodeTable, UnsentTotal};
 use crate::join;
@@ -12,14 +13,15 @@ use crate::osts::OstCalls;
 use crate::reserved_space::{NeededSpace, SpaceCharges};
 use crate::session::MdsSession;
 use gupfs_platform::{Clock, Tasks};
-use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{ByteCount, FileOffset, InodeId};
+use gupfs_proto::meta::{SetAttr, WritePosition};
+use gupfs_proto::{Attr, ByteCount, Caller, FileOffset, FsError, InodeId};
 use std::sync::Arc;
 
 pub struct WriteBehind {
     pub(super) is_on: bool,
     pub(super) mds: Arc<MdsSession>,
     pub(super) inodes: Arc<InodeTable>,
+    pub(super) leases: Arc<FileLeases>,
     pub(super) objects: Arc<ObjectIo>,
     pub(super) clock: Clock,
     pub(super) tasks: Tasks,
@@ -28,6 +30,10 @@ pub struct WriteBehind {
 }
 
 impl WriteBehind {
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// Takes a write. None if it must go to the object servers now. The caller has locked the range, and everything from the file's end on if
     /// the write moves it.
     pub fn write(
@@ -64,6 +70,24 @@ impl WriteBehind {
         Some(offset)
     }
 
+    /// Takes times that a program sets as the file's owner: they wait as bytes do. None if the metadata server must set them now.
+    pub fn set_times(&self, inode: &ActiveInode, caller: &Caller, set: &SetAttr) -> Option<Attr> {
+        if !self.is_on || !self.mds.is_valid() {
+            return None;
+        }
+        let uid = self.mds.uid_at_server(caller)?;
+        let (attr, needs_task) = {
+            let mut state = inode.state();
+            let attr = state.set_times(uid, set, self.clock.now())?;
+            (attr, state.unsent.needs_task())
+        };
+        tracing::trace!(target: "walk", file = file!(), "set_times");
+        if needs_task {
+            self.start_task(inode);
+        }
+        Some(attr)
+    }
+
     /// Charges the write to the space that its targets keep for this client. None if one keeps too little.
     fn charge_targets(
         &self,
@@ -92,7 +116,8 @@ impl WriteBehind {
         let Some(inode) = self.inodes.find(inode.ino) else {
             return;
         };
-        let (objects, clock) = (self.objects.clone(), self.clock.clone());
+        let (leases, objects) = (self.leases.clone(), self.objects.clone());
+        let clock = self.clock.clone();
         self.tasks.spawn("flush written bytes", async move {
             loop {
                 tokio::select! {
@@ -100,8 +125,15 @@ impl WriteBehind {
                     () = inode.unsent_grown.notified() => {}
                     () = clock.sleep(FLUSH_DELAY) => {}
                 }
+                // If that fails, the bytes go to objects.
+                let _ = Box::pin(leases.release_if_small(&inode)).await;
                 let _in_errors = objects.flush(&inode).await;
-                if inode.state().unsent.end_task() {
+                if let Err(error) = leases.report_set_times(&inode).await {
+                    tracing::debug!(ino = %inode.ino, %error, "times that a program has set are not reported yet");
+                }
+                let mut state = inode.state();
+                let has_more = state.has_set_times();
+                if state.unsent.end_task(has_more) {
                     return;
                 }
             }
@@ -115,14 +147,17 @@ impl WriteBehind {
 
     /// Flushes this file; all files of this client if it does not know which one the program means.
     pub async fn flush(&self, ino: Option<InodeId>) {
-        if self.total.get() == 0 {
-            return;
-        }
         let inodes: Vec<InodePin> = match ino {
             Some(ino) => self.inodes.find(ino).into_iter().collect(),
             None => self.inodes.all(),
         };
-        let running = inodes.iter().map(|inode| self.objects.flush(inode));
+        let running = inodes.iter().map(|inode| self.flush_inode(inode));
         let _in_errors = join::all(running.collect()).await;
+    }
+
+    async fn flush_inode(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        self.leases.release_if_small(inode).await?;
+        self.objects.flush(inode).await?;
+        self.leases.report_set_times(inode).await
     }
 }

@@ -14,6 +14,9 @@ pub fn affected_by(
     match op {
         MetaOp::Create {
             dir, name, open, ..
+        }
+        | MetaOp::CreateForWriting {
+            dir, name, open, ..
         } => {
             affected.add_name(*dir, name);
             if open.truncate {
@@ -60,6 +63,7 @@ pub fn affected_by(
         | MetaOp::MarkStale { ino, .. }
         | MetaOp::SpillInline { ino, .. }
         | MetaOp::EndWrite { ino, .. }
+        | MetaOp::ReportWrites { ino, .. }
         | MetaOp::KillPrivileges { ino } => affected.add_inode(*ino),
         MetaOp::Open { ino, open } => {
             if open.truncate || open.kill_privileges {

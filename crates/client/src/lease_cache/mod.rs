@@ -176,6 +176,12 @@ impl LeaseCache {
         answer
     }
 
+    /// The uid of a caller as the server sees it. None without leases.
+    pub fn uid_at_server(&self, caller: &Caller) -> Option<u32> {
+        let state = self.state.as_ref()?.lock();
+        state.acceptance.caller(caller).map(|caller| caller.uid)
+    }
+
     /// A call to the server begins; `slot`: that of its requests, if it changes anything.
     pub fn begin(&self, op: &MetaOp, slot: Option<Slot>) -> LeasedCall<'_> {
         LeasedCall::begin(self, op, slot)

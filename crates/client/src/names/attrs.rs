@@ -32,9 +32,12 @@ impl Namespace {
         set: SetAttr,
     ) -> Result<Attr, FsError> {
         let _reporting = self.leases.lock_without_concurrent_lease(file).await?;
+        if let Some(attr) = self.write_behind.set_times(file, caller, &set) {
+            return Ok(attr);
+        }
         if set.mtime.is_some() {
             // Objects get their mtime with their bytes: if this process ends, it is the file's.
-            self.write_behind.flush(Some(file.ino)).await;
+            self.leases.flush(file).await;
         }
         let before = file.state().unreported_times();
         let attr = reply::entry("setattr", self.mds.call(caller, op).await?)?;

@@ -210,14 +210,19 @@ fn replay_record(sent: &SentRequest<'_>, reply: &meta::MetaReply) -> Option<Repl
     let (change, slot_seq) = (reply.change?, sent.slot_seq?);
     let created = match &reply.result {
         Ok(MetaReplyBody::Entry(attr)) => Some(attr.ino),
-        Ok(MetaReplyBody::Opened(opened)) if opened.created => Some(opened.attr.ino),
+        Ok(MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. })
+            if opened.created =>
+        {
+            Some(opened.attr.ino)
+        }
         _ => None,
     };
     let layout = match (sent.op, &reply.result) {
         (MetaOp::BeginWrite { .. }, Ok(MetaReplyBody::Opened(opened)))
-        | (MetaOp::BeginWriteAt { .. }, Ok(MetaReplyBody::WriteBegun { opened, .. })) => {
-            Some(opened.layout.clone())
-        }
+        | (
+            MetaOp::BeginWriteAt { .. } | MetaOp::CreateForWriting { .. },
+            Ok(MetaReplyBody::WriteBegun { opened, .. }),
+        ) => Some(opened.layout.clone()),
         _ => None,
     };
     Some(ReplayRecord {

@@ -193,6 +193,11 @@ impl MdsSession {
         until.since(now)
     }
 
+    /// The uid of a caller as the server sees it. None if this client does not know whether the server squashes root.
+    pub fn uid_at_server(&self, caller: &Caller) -> Option<u32> {
+        self.lease_cache.uid_at_server(caller)
+    }
+
     /// This client has just got the write lease of a file, so its size and times change without a request.
     pub async fn write_lease_acquired(&self, ino: InodeId) {
         self.kernel_attributes.invalidate(&[ino]).await;

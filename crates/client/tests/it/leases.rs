@@ -18,13 +18,13 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// A metadata peer that lists the requests.
-struct ListedRequests {
+pub struct ListedRequests {
     mds: Arc<Mds>,
     requests: Mutex<Vec<&'static str>>,
 }
 
 impl ListedRequests {
-    fn take(&self) -> Vec<&'static str> {
+    pub fn take(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.requests.lock())
     }
 }
@@ -46,14 +46,14 @@ impl Service<MetaRequest, MetaReply> for ListedRequests {
 }
 
 /// Two clients: `one` with listed requests, and `two`.
-struct Pair {
-    cluster: SharedCluster,
-    one: User,
-    requests: Arc<ListedRequests>,
+pub struct Pair {
+    pub cluster: SharedCluster,
+    pub one: User,
+    pub requests: Arc<ListedRequests>,
 }
 
 impl Pair {
-    async fn new(seed: u64) -> Pair {
+    pub async fn new(seed: u64) -> Pair {
         let cluster = SharedCluster::new(seed, 1).await;
         let requests = Arc::new(ListedRequests {
             mds: cluster.servers.mds.clone(),
@@ -68,7 +68,7 @@ impl Pair {
         }
     }
 
-    fn two(&self) -> &User {
+    pub fn two(&self) -> &User {
         &self.cluster.users[0]
     }
 }
@@ -225,6 +225,37 @@ async fn a_repeated_walk_over_a_tree_sends_no_request() {
     assert_eq!(now.lease_misses, counted.lease_misses);
     let status = pair.one.client.status();
     assert!(status.leases_accepted && status.leased_values > 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rename_in_a_listed_directory_is_the_only_request_before_and_after_it() {
+    let pair = Pair::new(31).await;
+    let dir = make_tree(pair.two()).await;
+    for _ in 0..2 {
+        walk(&pair.one, dir).await;
+    }
+    let one = &pair.one.client;
+    pair.requests.take();
+    for (old, new) in [("a", "absent"), ("absent", "a"), ("a", "third")] {
+        // As the kernel of a program that renames.
+        let (old, new) = (name(old), name(new));
+        let found = one.lookup(&me(), dir, &old).await.unwrap();
+        let gone = one.lookup(&me(), dir, &new).await;
+        assert_eq!(gone, Err(FsError::NotFound));
+        let (from, to) = ((dir, &old), (dir, &new));
+        let renamed = one.rename(&me(), from, to, RenameMode::Replace).await;
+        renamed.unwrap();
+        assert_eq!(one.lookup(&me(), dir, &new).await.unwrap().ino, found.ino);
+    }
+    assert_eq!(pair.requests.take(), ["rename"; 3]);
+    // What another client does to a name is seen in the listing, too.
+    let (from, to) = ((dir, &name("third")), (dir, &name("a")));
+    let two = &pair.two().client;
+    let renamed = two.rename(&me(), from, to, RenameMode::Replace).await;
+    renamed.unwrap();
+    let gone = one.lookup(&me(), dir, &name("third")).await;
+    assert_eq!(gone, Err(FsError::NotFound));
+    assert!(one.lookup(&me(), dir, &name("a")).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

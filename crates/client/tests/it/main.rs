@@ -13,6 +13,7 @@ mod mapped_pages;
 mod messages;
 mod model;
 mod names;
+mod new_files;
 mod numbered_writes;
 mod orphans;
 mod real_servers;

@@ -153,7 +153,7 @@ async fn a_target_that_leaves_the_map_fails_calls_at_once_also_those_under_way()
         clock.boot()
     };
     let lose = async {
-        clock.sleep(Duration::from_secs(10)).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
         losing_mds.are_lost.store(true, SeqCst);
         user.create("other").await;
         clock.boot()

@@ -175,7 +175,9 @@ async fn a_file_that_replaces_another_is_whole_and_a_set_mtime_stays() {
     let found = found_after_the_end(6, Duration::ZERO, renames).await;
     assert_eq!(found, (400_100, expected.clone()));
     let sets_mtime = async |user: &User, ino| {
+        // With a new mode the metadata server sets both.
         let set = SetAttr {
+            mode: Some(0o600),
             mtime: Some(SetTime::To(Timestamp::new(77, 0))),
             ..SetAttr::default()
         };

@@ -145,6 +145,17 @@ impl CapabilityIssuer {
         opened: Rights,
     ) -> Option<Capability> {
         let given = self.capability(session, ino, layout, Rights::READ);
+        self.with_open_capability(session, ino, given, opened)
+    }
+
+    /// Adds the open capability to a session's capability for a file.
+    pub fn with_open_capability(
+        &self,
+        session: SessionId,
+        ino: InodeId,
+        given: Option<Capability>,
+        opened: Rights,
+    ) -> Option<Capability> {
         if opened.is_empty() {
             return given;
         }

@@ -24,12 +24,13 @@ impl NewFiles {
     /// Notes the server's reply to a session.
     pub fn note_reply(&mut self, session: SessionId, op: &MetaOp, reply: &MetaReplyBody) {
         match (op, reply) {
-            (MetaOp::Create { .. }, MetaReplyBody::Opened(opened)) if opened.created => {
-                self.note_created(opened.attr.ino, session);
-            }
-            (MetaOp::Create { .. }, MetaReplyBody::Opened(opened)) => {
-                self.opened(opened.attr.ino, session)
-            }
+            (
+                MetaOp::Create { .. } | MetaOp::CreateForWriting { .. },
+                MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. },
+            ) => match opened.created {
+                true => self.note_created(opened.attr.ino, session),
+                false => self.opened(opened.attr.ino, session),
+            },
             (
                 MetaOp::Open { ino, .. }
                 | MetaOp::Truncate { ino, .. }

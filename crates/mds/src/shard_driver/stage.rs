@@ -108,6 +108,9 @@ impl ShardDriver {
                 meta::MetaOp::EndWrite {
                     keep_lease: false, ..
                 }
+                | meta::MetaOp::ReportWrites {
+                    keep_lease: false, ..
+                }
                 | meta::MetaOp::DowngradeWrite { .. },
             )
             | Operation::Background(BackgroundOp::RecoverWriteLease { .. }) => {

@@ -1,5 +1,5 @@
 use crate::context::OpContext;
-use crate::driver::{OpResult, Prerequisite};
+use crate::driver::{OpError, OpResult, Prerequisite};
 use crate::record::{Inode, StoreFormat, WriteLeaseMode};
 use crate::requester::RequestingSession;
 use crate::steps::write_lease_grant::{self, LeaseGrant};
@@ -80,6 +80,37 @@ pub(crate) fn begin_write(
     write_lease_grant::grant(view, session.id, ino, grant)?;
     privileges::kill_after_client_write(view, caller, ino, kill_privileges)?;
     Ok(MetaReplyBody::Opened(view.inode(ino)?.open_info(false)))
+}
+
+/// The same for a file that the session has just created. Returns whether the session has the lease: not if no layout can be made now, and
+/// not if its record must be durable first. The creation succeeds without it.
+pub(crate) fn begin_new(
+    view: &mut OpView,
+    session: &RequestingSession,
+    context: &PlacementContext,
+    ino: InodeId,
+) -> OpResult<bool> {
+    if session.is_replay && context.original.is_none() {
+        return Ok(false);
+    }
+    let inode = view.inode(ino)?;
+    let mut layout = match new_layout(view, context, &inode, inode.file()?.next_generation) {
+        Err(OpError::Refused(_)) if !session.is_replay => return Ok(false),
+        layout => layout?,
+    };
+    let has_stale = stale_members::mark_members_down(&mut layout, context.targets);
+    let is_in_window = generations::are_in_owner_window(&layout, context.owner_epoch);
+    let must_be_durable = has_stale || !is_in_window;
+    if must_be_durable && !session.is_replay {
+        return Ok(false);
+    }
+    let grant = LeaseGrant {
+        mode: WriteLeaseMode::Exclusive,
+        layout,
+        must_be_durable,
+    };
+    write_lease_grant::grant(view, session.id, ino, grant)?;
+    Ok(true)
 }
 
 /// The layout of a file that has none: its components get generations from `next_generation` on.

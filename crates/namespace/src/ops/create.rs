@@ -1,4 +1,5 @@
 use crate::driver::OpResult;
+use crate::ops::begin_write::{self, PlacementContext};
 use crate::ops::open;
 use crate::permission;
 use crate::requester::Requester;
@@ -9,6 +10,9 @@ use gupfs_proto::{FileKind, FsError, InodeId, Name};
 
 /// open(2) with O_CREAT: creates a regular file with the caller as owner, and opens it whatever its mode is. With O_EXCL the name
 /// must not exist, without it an existing file is opened as by `open`. A new name updates the directory's mtime and ctime.
+///
+/// `for_writing`: the session gets the exclusive write lease of a file that this creates, if there are targets for its objects.
+#[allow(clippy::too_many_arguments)] // they are the request's, and each is typed
 pub(crate) fn create(
     view: &mut OpView,
     requester: &Requester,
@@ -17,6 +21,7 @@ pub(crate) fn create(
     create_mode: CreateMode,
     exclusive: bool,
     open_mode: OpenMode,
+    for_writing: Option<&PlacementContext>,
 ) -> OpResult<MetaReplyBody> {
     tracing::trace!(target: "walk", file = file!(), "create");
     let dentry = dentry::lookup(view, requester.caller, dir, name)?;
@@ -48,16 +53,30 @@ pub(crate) fn create(
         create_mode,
     )?;
     dentry::add_first_name(view, &dentry, &mut inode)?;
-    let opened = inode.open_info(true);
+    let ino = inode.ino;
     view.add_inode(inode);
-    Ok(MetaReplyBody::Opened(opened))
+    let has_lease = match for_writing {
+        Some(context) => begin_write::begin_new(view, &requester.session, context, ino)?,
+        None => false,
+    };
+    let opened = view.inode(ino)?.open_info(true);
+    Ok(match has_lease {
+        true => MetaReplyBody::WriteBegun {
+            opened,
+            is_concurrent: false,
+        },
+        false => MetaReplyBody::Opened(opened),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-    use gupfs_proto::meta::{AccessMode, CreateMode, MetaOp, OpenMode, RenameMode};
-    use gupfs_proto::{Caller, FileMode, FsError, InodeId, Name};
+    use crate::{Operation, OriginalResult, RecordKind};
+    use gupfs_proto::meta::{
+        AccessMode, CreateMode, MetaOp, MetaReplyBody, OpenInfo, OpenMode, RenameMode, SlotSeq,
+    };
+    use gupfs_proto::{Caller, FileMode, FsError, InodeId, Name, Slot};
 
     fn create(dir: InodeId, name: Name, mode: u32, exclusive: bool, truncate: bool) -> MetaOp {
         let open = OpenMode {
@@ -135,6 +154,108 @@ mod tests {
             .map(|(key, value)| key.as_bytes().len() + value.as_ref().map_or(0, |v| v.len()))
             .sum();
         assert!(bytes < 400, "{bytes} bytes for one create");
+    }
+
+    #[test]
+    fn a_new_file_comes_with_its_write_lease_and_a_repeated_request_grants_none_that_has_ended() {
+        let mut server = TestServer::new(2);
+        let MetaReplyBody::WriteBegun {
+            opened,
+            is_concurrent: false,
+        } = server.create_for_writing("f")
+        else {
+            panic!()
+        };
+        let ino = opened.attr.ino;
+        // As a create, and the lease.
+        assert_eq!((opened.created, server.batch.len()), (true, 6));
+        assert!(!opened.layout.is_empty());
+        assert_eq!(server.count(RecordKind::WriteLease), 1);
+        assert_eq!(server.file(ino).write_leases, 1);
+        assert!(server.follow_ups.is_empty(), "nothing is awaited");
+        server.assert_clean();
+        // The name exists now.
+        let there = opened_of(server.create_for_writing("f"));
+        assert_eq!((there.created, there.attr.ino), (false, ino));
+        // The test server sends each request again: here the lease has ended before.
+        server.replays = false;
+        let slot_seq = SlotSeq {
+            slot: Slot(9),
+            sequence: 1,
+        };
+        let op = MetaOp::CreateForWriting {
+            dir: ROOT,
+            name: name("g"),
+            create_mode: create_mode(0o644),
+            exclusive: true,
+            open: open_mode(AccessMode::WRITE),
+        };
+        let root = Caller::root();
+        let ask = |server: &mut TestServer| {
+            let effects = server.apply(&root, Some(slot_seq), Operation::Client(&op));
+            server.commit(effects.batch);
+            effects.reply.unwrap()
+        };
+        let first = ask(&mut server);
+        assert!(matches!(first, MetaReplyBody::WriteBegun { .. }));
+        assert_eq!(ask(&mut server), first);
+        let ino = server.lookup(&root, ROOT, "g").unwrap().ino;
+        server.end_write(ino, report(0, &[]), false).unwrap();
+        let late = opened_of(ask(&mut server));
+        assert_eq!((late.created, late.attr.ino), (true, ino));
+        server.assert_clean();
+    }
+
+    fn opened_of(reply: MetaReplyBody) -> OpenInfo {
+        let MetaReplyBody::Opened(opened) = reply else {
+            panic!("{reply:?}")
+        };
+        opened
+    }
+
+    #[test]
+    fn a_file_is_created_without_a_lease_where_no_target_can_take_objects() {
+        let mut server = TestServer::new(2);
+        server.targets.clear();
+        let made = opened_of(server.create_for_writing("f"));
+        assert!(made.created && made.layout.is_empty());
+        assert_eq!(server.count(RecordKind::WriteLease), 0);
+        server.assert_clean();
+    }
+
+    #[test]
+    fn a_replay_grants_the_lease_that_the_first_execution_granted_and_no_other() {
+        let mut first = TestServer::new(2);
+        let MetaReplyBody::WriteBegun { opened, .. } = first.create_for_writing("f") else {
+            panic!()
+        };
+        for layout in [Some(opened.layout.clone()), None] {
+            let mut server = TestServer::new(2);
+            // Its number must have been reserved.
+            let other = server
+                .create(&Caller::root(), ROOT, "other", 0o644)
+                .unwrap();
+            server.unlink(&Caller::root(), ROOT, "other").unwrap();
+            server.forget(other.ino);
+            server.targets.clear();
+            server.replays = false;
+            server.original = Some(OriginalResult {
+                created: Some(opened.attr.ino),
+                layout: layout.clone(),
+            });
+            let reply = server.create_for_writing("f");
+            let leases = server.file(opened.attr.ino).write_leases;
+            assert_eq!(leases, u32::from(layout.is_some()));
+            match layout {
+                Some(layout) => {
+                    assert!(
+                        matches!(reply, MetaReplyBody::WriteBegun { opened, .. } if opened.layout == layout)
+                    );
+                }
+                None => assert!(opened_of(reply).layout.is_empty()),
+            }
+            server.assert_clean();
+        }
     }
 
     #[test]

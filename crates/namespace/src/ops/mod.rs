@@ -24,6 +24,7 @@ mod open;
 mod readdir;
 mod readlink;
 mod rename;
+mod report_writes;
 mod rmdir;
 mod sessions;
 mod set_flags;
@@ -77,7 +78,32 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
             create_mode,
             exclusive,
             open,
-        } => create::create(view, requester, *dir, name, *create_mode, *exclusive, *open),
+        } => create::create(
+            view,
+            requester,
+            *dir,
+            name,
+            *create_mode,
+            *exclusive,
+            *open,
+            None,
+        ),
+        MetaOp::CreateForWriting {
+            dir,
+            name,
+            create_mode,
+            exclusive,
+            open,
+        } => create::create(
+            view,
+            requester,
+            *dir,
+            name,
+            *create_mode,
+            *exclusive,
+            *open,
+            Some(&PlacementContext::from_context(ctx)),
+        ),
         MetaOp::Mkdir {
             dir,
             name,
@@ -177,6 +203,21 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
             report,
             keep_lease,
         } => end_write::end_write(view, session.id, *ino, report, *keep_lease),
+        MetaOp::ReportWrites {
+            ino,
+            report,
+            keep_lease,
+            ctime,
+            inline,
+        } => report_writes::report_writes(
+            view,
+            session.id,
+            *ino,
+            report,
+            *keep_lease,
+            *ctime,
+            inline.as_ref(),
+        ),
         MetaOp::KillPrivileges { ino } => {
             kill_privileges::kill_privileges(view, session, caller, *ino)
         }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use gupfs_proto::meta::{
     self, AccessMode, CreateMode, MetaOp, MetaReplyBody, OpenMode, RemovedName, RenameMode,
 };
-use gupfs_proto::{Attr, Caller, FsError, InodeId, Name, SessionId};
+use gupfs_proto::{Attr, Caller, FsError, InodeId, Name, SessionId, Timestamp};
 
 pub const ROOT: InodeId = InodeId::ROOT;
 
@@ -109,6 +109,35 @@ impl TestServer {
             MetaReplyBody::Opened(opened) => Ok(opened.attr),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The reply to a creation that asks for the write lease.
+    pub fn create_for_writing(&mut self, text: &str) -> MetaReplyBody {
+        let op = meta::MetaOp::CreateForWriting {
+            dir: ROOT,
+            name: name(text),
+            create_mode: create_mode(0o644),
+            exclusive: false,
+            open: open_mode(AccessMode::WRITE),
+        };
+        self.request(&Caller::root(), &op).unwrap()
+    }
+
+    pub fn report_writes(
+        &mut self,
+        ino: InodeId,
+        report: meta::AttrReport,
+        ctime: Option<Timestamp>,
+        inline: Option<&[u8]>,
+    ) -> Result<Attr, FsError> {
+        let op = meta::MetaOp::ReportWrites {
+            ino,
+            report,
+            keep_lease: false,
+            ctime,
+            inline: inline.map(Bytes::copy_from_slice),
+        };
+        attr(self.request(&Caller::root(), &op))
     }
 
     pub fn lookup(&mut self, caller: &Caller, dir: InodeId, text: &str) -> Result<Attr, FsError> {

@@ -228,6 +228,11 @@ impl RequestMonitor {
                     ino,
                     keep_lease: false,
                     ..
+                }
+                | meta::MetaOp::ReportWrites {
+                    ino,
+                    keep_lease: false,
+                    ..
                 },
                 Ok(_),
             ) => state.access_check.release_lease(ino, session),
@@ -241,6 +246,14 @@ impl RequestMonitor {
                 let concurrent = is_concurrent;
                 state.access_check.take_lease(ino, session, concurrent);
                 (state.rare_events).count_if(concurrent, "concurrent write lease granted");
+            }
+            (
+                meta::MetaOp::CreateForWriting { .. },
+                Ok(meta::MetaReplyBody::WriteBegun { opened, .. }),
+            ) => {
+                let ino = opened.attr.ino;
+                state.access_check.take_lease(ino, session, false);
+                (state.rare_events).count("write lease granted with a new file");
             }
             _ => {}
         }

@@ -15,6 +15,7 @@ impl FileLeases {
         };
         // A write that is not answered yet need not be reported, and none is answered before its `BeginWrite`.
         if inode.state().owes_report() {
+            self.release_if_small(&inode).await?;
             let _reporting = inode.reporting.lock().await;
             self.report_attrs(&inode).await?;
         }

@@ -36,6 +36,9 @@ impl FileLeases {
         // The next writer does not know of leftovers, and they would appear when the file grows.
         self.truncate_leftovers(inode).await?;
         let _in_errors = self.objects.flush(inode).await;
+        if inode.state().has_set_times() {
+            self.report_attrs(inode).await?;
+        }
         self.objects.stat_unknown(inode).await?;
         let pending = inode.state().attr_report(true);
         let before = inode.state().concurrent_lease_number();

@@ -9,6 +9,7 @@ mod callback;
 mod concurrent;
 mod flags;
 mod inline;
+mod inode_bytes;
 mod leftovers;
 mod load;
 mod pages;

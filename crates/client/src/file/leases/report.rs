@@ -16,6 +16,15 @@ impl FileLeases {
         Ok(())
     }
 
+    /// Reports times that a program has set here, if the server does not know them yet.
+    pub async fn report_set_times(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        if !inode.state().has_set_times() {
+            return Ok(());
+        }
+        let _reporting = inode.reporting.lock().await;
+        self.report_attrs(inode).await
+    }
+
     /// The object servers get what this client has not sent. After an error open files have it.
     pub async fn flush(&self, inode: &ActiveInode) {
         let _in_errors = self.objects.flush(inode).await;
@@ -27,6 +36,9 @@ impl FileLeases {
         inode: &ActiveInode,
         keep_lease: bool,
     ) -> Result<(), FsError> {
+        if !keep_lease && self.end_write_with_bytes(inode).await? {
+            return Ok(());
+        }
         // The size that this reports is true of the objects.
         let _written_through = self.objects.write_through(inode).await;
         // The blocks of an object that others write are those of its last stat: asked for once, at the end.
@@ -38,10 +50,20 @@ impl FileLeases {
             self.objects.stat_unknown(inode).await?;
         }
         let pending = inode.state().attr_report(keep_lease);
-        let op = MetaOp::EndWrite {
-            ino: inode.ino,
-            report: pending.report.clone(),
-            keep_lease,
+        let (ino, report) = (inode.ino, pending.report.clone());
+        let op = match pending.ctime() {
+            None => MetaOp::EndWrite {
+                ino,
+                report,
+                keep_lease,
+            },
+            ctime => MetaOp::ReportWrites {
+                ino,
+                report,
+                keep_lease,
+                ctime,
+                inline: None,
+            },
         };
         let _ending = (!keep_lease).then(|| inode.start_lease_end(false));
         let attr = reply::changed("end_write", self.mds.call(&Caller::root(), op).await?)?;

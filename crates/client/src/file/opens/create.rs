@@ -25,28 +25,57 @@ impl Opens {
         let attr_version = self.inodes.attr_version();
         let _pending_open = self.begin_open(None);
         let request_mode = self.create_options(mode);
-        let op = MetaOp::Create {
-            dir,
-            name: name.clone(),
-            create_mode,
-            exclusive,
-            open: request_mode,
+        let name = name.clone();
+        let op = match self.wants_lease(mode, flags) {
+            true => MetaOp::CreateForWriting {
+                dir,
+                name,
+                create_mode,
+                exclusive,
+                open: request_mode,
+            },
+            false => MetaOp::Create {
+                dir,
+                name,
+                create_mode,
+                exclusive,
+                open: request_mode,
+            },
         };
-        let opened = reply::opened("create", self.mds.call(caller, op).await?)?;
+        let session = self.mds.id();
+        let (opened, has_lease) = reply::created("create", self.mds.call(caller, op).await?)?;
         let (ino, created) = (opened.attr.ino, opened.created);
         let inode = self.inodes.pin(ino);
         inode
             .state()
             .opens
             .keep_open_capability(self.mds.id(), &opened, request_mode.access);
-        if !created && mode.truncate {
+        // Of a session that was lost meanwhile: the server has ended the lease, too.
+        let has_lease = has_lease && self.mds.check_opened_in(session).is_ok();
+        if has_lease {
+            let mut state = inode.state();
+            state.set_lease_since(self.mds.clock().boot());
+            state.created_with_lease(opened);
+        } else if !created && mode.truncate {
             self.truncate_existing(&inode, attr_version, opened, mode)
                 .await?;
         } else {
             self.update_if_current(&inode, attr_version, opened).await?;
         }
         self.lookups.add(ino);
+        if has_lease && self.mds.check_opened_in(session).is_err() {
+            inode.state().invalidate();
+        }
         self.finish_open(inode, mode.access, flags, created).await
+    }
+
+    /// Whether a file that this open creates should come with its write lease: the bytes that the program writes next wait in this client then.
+    /// Where they do not wait, those of a small file need no lease.
+    fn wants_lease(&self, mode: OpenMode, flags: OpenFileFlags) -> bool {
+        self.mds.is_shared()
+            && self.write_behind.is_on()
+            && mode.access.contains(AccessMode::WRITE)
+            && !(flags.sync || flags.dsync || flags.direct)
     }
 
     /// open(2) with O_TMPFILE: a file without a name. Adds one lookup.

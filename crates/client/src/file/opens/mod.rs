@@ -9,7 +9,7 @@ mod open;
 mod pending_opens;
 mod release;
 
-use super::{FileLeases, FileSync, Files};
+use super::{FileLeases, FileSync, Files, WriteBehind};
 use crate::inodes::{InodePin, InodeTable, OpenFile, OpenFileFlags, OpenFileTable};
 use crate::locks::Locks;
 use crate::lookups::Lookups;
@@ -34,6 +34,7 @@ pub struct Opens {
     open_files: Arc<OpenFileTable>,
     leases: Arc<FileLeases>,
     sync: Arc<FileSync>,
+    write_behind: Arc<WriteBehind>,
     lookups: Arc<Lookups>,
     locks: Arc<Locks>,
     pending_opens: PendingOpens,
@@ -54,6 +55,7 @@ impl Opens {
             open_files,
             leases: files.leases.clone(),
             sync: files.sync.clone(),
+            write_behind: files.write_behind.clone(),
             lookups,
             locks,
             pending_opens: PendingOpens::default(),
@@ -65,6 +67,15 @@ impl Opens {
     pub async fn which_are_open(&self, inodes: &[InodeId]) -> Vec<bool> {
         self.pending_opens.wait_for(inodes).await;
         self.lookups.set_removed_elsewhere(inodes)
+    }
+
+    /// Called before a callback about a file's write lease is answered: a reply that grants this lease with a new file may be under way.
+    pub async fn wait_for_grants(&self, ino: InodeId) {
+        let is_known = || {
+            let inode = self.inodes.get(ino);
+            inode.is_some_and(|inode| inode.state().has_write_lease())
+        };
+        self.pending_opens.wait_for_creates(is_known).await;
     }
 
     /// Releases every open file; returns the first error.

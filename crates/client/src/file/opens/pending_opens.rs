@@ -34,6 +34,17 @@ impl PendingOpens {
 
     /// Waits for the opens of these files that are pending now, and for no later ones.
     pub async fn wait_for(&self, inodes: &[InodeId]) {
+        self.wait_while(|ino| ino.is_none_or(|ino| inodes.contains(&ino)))
+            .await;
+    }
+
+    /// The same for opens that may create a file, but no longer than until `is_over`: another of them may wait for a client that waits for the
+    /// caller.
+    pub async fn wait_for_creates(&self, is_over: impl Fn() -> bool) {
+        self.wait_while(|ino| ino.is_none() && !is_over()).await;
+    }
+
+    async fn wait_while(&self, is_awaited: impl Fn(Option<InodeId>) -> bool) {
         let last = self.table.lock().last_number;
         loop {
             let mut ended = pin!(self.ended.notified());
@@ -41,7 +52,7 @@ impl PendingOpens {
             let waits = {
                 let table = self.table.lock();
                 let mut earlier = table.inodes.range(..=last);
-                earlier.any(|(_, ino)| ino.is_none_or(|ino| inodes.contains(&ino)))
+                earlier.any(|(_, ino)| is_awaited(*ino))
             };
             if !waits {
                 return;
@@ -68,6 +79,21 @@ impl Drop for PendingOpen<'_> {
 mod tests {
     use super::*;
     use std::task::{Context, Waker};
+
+    #[tokio::test]
+    async fn a_wait_for_creates_ends_with_the_one_that_is_awaited() {
+        let opening = PendingOpens::default();
+        let is_over = std::cell::Cell::new(false);
+        opening.wait_for_creates(|| is_over.get()).await;
+        let first = opening.begin(None);
+        let _second = opening.begin(None);
+        let mut waiting = Box::pin(opening.wait_for_creates(|| is_over.get()));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut cx).is_pending());
+        is_over.set(true);
+        drop(first);
+        assert!(waiting.as_mut().poll(&mut cx).is_ready());
+    }
 
     #[tokio::test]
     async fn wait_for_waits_only_for_earlier_opens_of_these_files() {

@@ -48,6 +48,11 @@ impl InlineData {
         (bytes, ByteCount(zeros))
     }
 
+    /// The file's bytes are inline now.
+    pub fn replace(&mut self, bytes: Bytes) {
+        self.bytes = bytes;
+    }
+
     /// They are in objects now.
     pub fn clear(&mut self) {
         self.bytes = Bytes::new();

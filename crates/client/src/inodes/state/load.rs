@@ -1,8 +1,9 @@
 //! What the server's replies change in the state: loading it, and acquiring and releasing the write lease.
 
 use super::InodeState;
+use bytes::Bytes;
 use gupfs_proto::meta::OpenInfo;
-use gupfs_proto::{Attr, FileOffset, Layout};
+use gupfs_proto::{Attr, FileMode, FileOffset, Layout};
 
 impl InodeState {
     /// Takes the server's reply unless this state is authoritative. Replies may overtake each other.
@@ -42,6 +43,32 @@ impl InodeState {
         self.objects.load(opened.created);
         self.adopt_layout(opened.layout, false, knows_objects);
         self.inline.load(opened.inline, opened.created);
+    }
+
+    /// The server has created the file for this client, with a layout and the exclusive write lease: it has no bytes, objects or extended
+    /// attributes.
+    pub fn created_with_lease(&mut self, opened: OpenInfo) {
+        let mode = opened.attr.mode;
+        let has_privileges = mode.has(FileMode::SETUID) || mode.has(FileMode::SETGID);
+        let layout = opened.layout.clone();
+        let without_layout = OpenInfo {
+            layout: Layout::default(),
+            ..opened
+        };
+        self.load_from_server(without_layout, 0);
+        self.adopt_layout(layout, true, true);
+        self.lease.acquired();
+        self.reset_privileges();
+        self.set_privileges_killed(!has_privileges);
+    }
+
+    /// The server has this client's last report, and all bytes of the file, which has no objects and no layout any more.
+    pub fn lease_released_with_bytes(&mut self, attr: Option<Attr>, bytes: Bytes) {
+        self.unsent.discard();
+        self.adopt_layout(Layout::default(), false, true);
+        self.size.set_inline(self.size.get());
+        self.inline.replace(bytes);
+        self.lease_released(attr);
     }
 
     /// Takes the layout after `BeginWrite`. The known presence of its components is kept; a new layout has no objects.

@@ -40,7 +40,7 @@ use gupfs_platform::BootTime;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::data::{ObjectOwner, ObjectStat};
 use gupfs_proto::limits::{FILE_SIZE_MAX, INLINE_MAX};
-use gupfs_proto::meta::WritePosition;
+use gupfs_proto::meta::{SetAttr, SetTime, WritePosition};
 use gupfs_proto::{
     Attr, ByteCount, FileMode, FileOffset, FsError, InodeId, Layout, ObjectId, Timestamp,
 };
@@ -332,6 +332,29 @@ impl InodeState {
         Some(offset)
     }
 
+    /// The bytes of a file that is small enough for its inode, if none of them is in an object, and no object may exist. None without the
+    /// exclusive write lease.
+    pub fn bytes_for_inode(&self) -> Option<Bytes> {
+        match self.fits_into_inode() {
+            true => self.unsent.whole(self.end_of_file()),
+            false => None,
+        }
+    }
+
+    /// Whether the file still fits into its inode after a write that ends at `end`.
+    pub fn may_stay_small(&self, end: FileOffset) -> bool {
+        self.fits_into_inode() && end.0 < INLINE_MAX.0
+    }
+
+    pub fn fits_into_inode(&self) -> bool {
+        self.write_lease_number().is_some()
+            && self.data_location() == DataLocation::Objects
+            && self.end_of_file().0 < INLINE_MAX.0
+            && !self.objects.may_have_any()
+            && self.leftovers().is_none()
+            && !self.has_pending_truncate()
+    }
+
     /// The objects' bytes behind the end of the file.
     pub fn leftovers(&self) -> Option<std::ops::Range<FileOffset>> {
         self.size.leftovers()
@@ -357,6 +380,40 @@ impl InodeState {
 
     pub fn set_pending_truncate(&mut self) {
         self.size.set_pending_truncate();
+    }
+
+    /// Takes times that the file's owner sets, as the lease holder, who is the authority on them; ctime is `now`. The reply is what the server
+    /// would say: the attributes that it knows, to be overlaid. None if the server must execute the request: it changes something else, or
+    /// checks something that this client does not know.
+    ///
+    /// chown(2) to the same owner and group is such a request.
+    pub fn set_times(&mut self, uid: u32, set: &SetAttr, now: Timestamp) -> Option<Attr> {
+        let base = self.server_attr?;
+        let is_owner = uid == base.uid;
+        let keeps_owner =
+            set.uid.is_none_or(|uid| uid == base.uid) && set.gid.is_none_or(|gid| gid == base.gid);
+        let is_settable = !base.flags.intersects(InodeFlags::SETTABLE);
+        let is_plain = set.mode.is_none() && !set.is_atime_report();
+        // What chown(2), and the kernel's wish to clear privileges, may clear.
+        let has_none = !base.mode.has(FileMode::SETUID)
+            && !base.mode.has(FileMode::SETGID)
+            && self.has_no_file_capability();
+        let clears_nothing =
+            has_none || (set.uid.is_none() && set.gid.is_none() && !set.kill_privileges);
+        let may = is_owner && keeps_owner && is_settable && is_plain && clears_nothing;
+        if !may
+            || self.write_lease_number().is_none()
+            || self.data_location() != DataLocation::Objects
+        {
+            return None;
+        }
+        let time = |to: SetTime| match to {
+            SetTime::Now => now,
+            SetTime::To(time) => time,
+        };
+        self.times
+            .set_by_program(set.mtime.map(time), set.atime.map(time), now);
+        Some(base)
     }
 
     pub fn atime(&self) -> Option<Timestamp> {

@@ -97,6 +97,17 @@ impl FileObjects {
         self.states = objects;
     }
 
+    /// Whether an object of the file may exist, or a write that this client has sent may still make one.
+    pub fn may_have_any(&self) -> bool {
+        let components = self.layout.components.iter();
+        let mut presences = components.flat_map(|component| {
+            let stripes = 0..component.targets.len();
+            stripes.map(|stripe| component.presence.get(stripe))
+        });
+        presences.any(|presence| presence != Presence::Never)
+            || self.states.iter().any(|object| object.sync.may_be_lost())
+    }
+
     /// If only one object's blocks are unknown, they are the file's.
     pub fn infer_only_unknown_blocks(&mut self, blocks: u64) {
         if self.layout.is_mirrored() {

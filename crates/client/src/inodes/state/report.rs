@@ -3,6 +3,7 @@
 use super::InodeState;
 use super::objects::ReportedObjects;
 use super::times::UnreportedTimes;
+use gupfs_proto::Timestamp;
 use gupfs_proto::meta::AttrReport;
 
 /// An attribute report, to be marked as accepted when the server has answered it.
@@ -13,9 +14,21 @@ pub struct PendingReport {
     is_complete: bool,
 }
 
+impl PendingReport {
+    /// When this client last changed the inode, if the mtime does not tell.
+    pub fn ctime(&self) -> Option<Timestamp> {
+        self.times.ctime
+    }
+}
+
 impl InodeState {
     pub fn has_unreported(&self) -> bool {
         self.times.has_unreported()
+    }
+
+    /// Whether a program has set times here, and the server does not know them.
+    pub fn has_set_times(&self) -> bool {
+        self.times.has_set_times()
     }
 
     /// Number of changes of the file's bytes by this client.

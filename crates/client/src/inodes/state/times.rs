@@ -6,6 +6,8 @@ use gupfs_proto::{Attr, Timestamp};
 pub struct UnreportedChanges {
     mtime: Option<Timestamp>,
     atime: Option<Timestamp>,
+    /// When this client last changed the inode, since a program has set times. None: with the last change of the bytes.
+    ctime: Option<Timestamp>,
     /// Changes made, and how many of them are reported to the server.
     changes: u64,
     reported_changes: u64,
@@ -17,18 +19,38 @@ pub struct UnreportedTimes {
     changes: u64,
     pub mtime: Option<Timestamp>,
     pub atime: Option<Timestamp>,
+    pub ctime: Option<Timestamp>,
 }
 
 impl UnreportedChanges {
     /// The server's state was loaded: nothing but the access time is unreported.
     pub fn load(&mut self) {
-        self.mtime = None;
+        (self.mtime, self.ctime) = (None, None);
         self.reported_changes = self.changes;
+    }
+
+    /// A program has set these times, or only ctime, at `now`.
+    pub fn set_by_program(
+        &mut self,
+        mtime: Option<Timestamp>,
+        atime: Option<Timestamp>,
+        now: Timestamp,
+    ) {
+        self.mtime = mtime.or(self.mtime);
+        self.atime = atime.or(self.atime);
+        self.ctime = Some(now);
+        self.changes += 1;
+    }
+
+    /// Whether the server must be told a ctime of its own.
+    pub fn has_set_times(&self) -> bool {
+        self.ctime.is_some()
     }
 
     /// The file's bytes changed at `now`.
     pub fn data_changed(&mut self, now: Timestamp) {
         self.mtime = Some(now);
+        self.ctime = self.ctime.map(|_| now);
         self.changes += 1;
     }
 
@@ -58,6 +80,7 @@ impl UnreportedChanges {
             changes: self.changes,
             mtime: self.mtime,
             atime: self.atime,
+            ctime: self.ctime,
         }
     }
 
@@ -78,6 +101,9 @@ impl UnreportedChanges {
         if is_complete {
             self.reported_changes = self.reported_changes.max(reported.changes);
         }
+        if self.changes == reported.changes {
+            self.ctime = None;
+        }
         self.set_at_server(true, true, reported);
     }
 
@@ -85,7 +111,10 @@ impl UnreportedChanges {
     pub fn overlay(&self, attr: &mut Attr) {
         if let Some(mtime) = self.mtime {
             attr.mtime = mtime;
-            attr.ctime = attr.ctime.max(mtime);
+        }
+        // An mtime that a program has set is no time of a change.
+        if let Some(changed_at) = self.ctime.or(self.mtime) {
+            attr.ctime = attr.ctime.max(changed_at);
             attr.change += 1;
         }
         if let Some(atime) = self.atime {
@@ -104,6 +133,8 @@ impl UnreportedChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inodes::state::fixtures::opened;
+    use gupfs_proto::Presence;
 
     fn at(secs: i64) -> Timestamp {
         Timestamp {
@@ -124,6 +155,28 @@ mod tests {
         changes.accepted(changes.snapshot(), true);
         assert!(!changes.has_unreported());
         assert_eq!(changes.snapshot().mtime, None);
+    }
+
+    #[test]
+    fn set_times_have_a_ctime_of_their_own_until_they_are_reported() {
+        let mut changes = UnreportedChanges::default();
+        changes.data_changed(at(50));
+        changes.set_by_program(Some(at(900)), Some(at(2)), at(60));
+        let mut attr = opened(1, Presence::Never).attr;
+        attr.ctime = at(40);
+        changes.overlay(&mut attr);
+        let seen = [attr.mtime, attr.atime, attr.ctime];
+        assert_eq!(seen, [at(900), at(2), at(60)]);
+        changes.data_changed(at(70));
+        let report = changes.snapshot();
+        assert_eq!((report.mtime, report.ctime), (Some(at(70)), Some(at(70))));
+        // A later setting of ctime alone.
+        changes.set_by_program(None, None, at(80));
+        changes.accepted(report, true);
+        let report = changes.snapshot();
+        assert_eq!(report.ctime, Some(at(80)));
+        changes.accepted(report, true);
+        assert!(!changes.has_set_times() && !changes.has_unreported());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Bytes that programs have written and object servers do not have yet. Pure: no lock, no await, no clock.
 
 use crate::reserved_space::SpaceCharges;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use gupfs_platform::BootTime;
 use gupfs_proto::FileOffset;
 use gupfs_proto::limits::CHECKSUM_BLOCK;
@@ -109,9 +109,9 @@ impl UnsentBytes {
         !std::mem::replace(&mut self.has_task, true)
     }
 
-    /// The task ends, unless something waits. Returns whether it ends.
-    pub fn end_task(&mut self) -> bool {
-        self.has_task = !self.waiting.is_empty();
+    /// The task ends, unless something waits, here or (`has_more`) elsewhere. Returns whether it ends.
+    pub fn end_task(&mut self, has_more: bool) -> bool {
+        self.has_task = has_more || !self.waiting.is_empty();
         !self.has_task
     }
 
@@ -227,6 +227,26 @@ impl UnsentBytes {
         parts
             .map(|(start, part)| (FileOffset(*start), part.clone()))
             .collect()
+    }
+
+    /// The first `len` bytes of a file that has no others. None while some are being sent, or are lost.
+    pub fn whole(&self, len: FileOffset) -> Option<Bytes> {
+        if !self.sending.is_empty() || self.has_failed {
+            return None;
+        }
+        let mut bytes = BytesMut::new();
+        for (start, part) in &self.waiting {
+            bytes.resize(*start as usize, 0);
+            bytes.extend_from_slice(part);
+        }
+        (bytes.len() as u64 <= len.0).then(|| bytes.freeze())
+    }
+
+    /// The server has what waits.
+    pub fn discard(&mut self) {
+        debug_assert!(self.sending.is_empty(), "bytes that are being sent");
+        self.start_sending();
+        self.finish_sending();
     }
 
     /// What was being sent is at the object servers, or lost.

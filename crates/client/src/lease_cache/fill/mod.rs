@@ -76,9 +76,11 @@ impl XattrChange {
             | MetaOp::MarkStale { .. }
             | MetaOp::SpillInline { .. }
             | MetaOp::EndWrite { .. }
+            | MetaOp::ReportWrites { .. }
             | MetaOp::KillPrivileges { .. }
             | MetaOp::Open { .. }
             | MetaOp::Create { .. }
+            | MetaOp::CreateForWriting { .. }
             | MetaOp::Link { .. }
             | MetaOp::Unlink { .. }
             | MetaOp::Rename { .. } => XattrChange::NoneAdded,
@@ -189,7 +191,10 @@ impl Filling<'_> {
                 self.fill_name(*dir, name, Some(attr));
                 self.fill_new_directory(attr.ino);
             }
-            (MetaOp::Create { dir, name, .. }, Ok(MetaReplyBody::Opened(opened))) => {
+            (
+                MetaOp::Create { dir, name, .. } | MetaOp::CreateForWriting { dir, name, .. },
+                Ok(MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. }),
+            ) => {
                 self.fill_name(*dir, name, Some(&opened.attr));
                 if opened.created {
                     self.add(opened.attr.ino, LeasedInode::set_new);
@@ -215,6 +220,7 @@ impl Filling<'_> {
                     ..
                 })),
             ) => {
+                self.fill_moved_name((*from, name), (*to, new_name), attr.ino);
                 self.fill_name(*from, name, None);
                 self.fill_name(*to, new_name, Some(attr));
             }
@@ -353,7 +359,7 @@ fn is_exchange(op: &MetaOp) -> bool {
 }
 
 fn truncates(op: &MetaOp) -> bool {
-    matches!(op, MetaOp::Create { open, .. } | MetaOp::Open { open, .. } if open.truncate)
+    matches!(op, MetaOp::Create { open, .. } | MetaOp::CreateForWriting { open, .. } | MetaOp::Open { open, .. } if open.truncate)
 }
 
 /// Whether a server that refuses an operation for this reason has changed nothing.

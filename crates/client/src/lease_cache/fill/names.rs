@@ -43,14 +43,43 @@ impl Filling<'_> {
         if !self.own.keys.contains(&key) || self.renames_within(dir) {
             return;
         }
+        if self.set_listed_target(dir, name, target) {
+            self.kept.push(key);
+        }
+    }
+
+    /// The listings of both directories stay after a rename. The reply needs no grant for that: while this change is under way no listing of
+    /// them is filled, so one that is here has been leased without a break since before it.
+    pub(super) fn fill_moved_name(
+        &mut self,
+        (from, name): (InodeId, &Name),
+        (to, new_name): (InodeId, &Name),
+        ino: InodeId,
+    ) {
+        let told = [(from, name, None), (to, new_name, Some(ino))];
+        let may_fill = |(dir, name, _): &(InodeId, &Name, Option<InodeId>)| {
+            self.may_fill(&CacheKey::Name(*dir, (*name).clone()))
+        };
+        if !told.iter().all(may_fill) {
+            return;
+        }
+        for dir in [from, to] {
+            let mut of_dir = told.iter().filter(|(of, ..)| *of == dir);
+            let stays = of_dir.all(|(_, name, target)| self.set_listed_target(dir, name, *target));
+            if stays {
+                self.kept.push(CacheKey::Names(dir));
+            }
+        }
+    }
+
+    /// Returns whether the listing is complete, and not too long.
+    fn set_listed_target(&mut self, dir: InodeId, name: &Name, target: Option<InodeId>) -> bool {
         let mut stays = false;
         self.values.listings.update(&dir, |listing| {
             stays = listing.set_target(name, target) && listing.len() <= LISTING_MAX;
             listing_weight(listing)
         });
-        if stays {
-            self.kept.push(key);
-        }
+        stays
     }
 
     /// This client has made the directory, and no client has changed its names since.

@@ -575,6 +575,82 @@ fn a_new_directory_has_a_listing_that_stays_while_this_client_creates_and_remove
 }
 
 #[test]
+fn listings_stay_while_this_client_renames_within_and_between_them() {
+    let cache = cache();
+    let told = |op: &MetaOp| answer(&cache, &Caller::root(), op);
+    let file = attr(FILE.0, FileKind::Regular, 2);
+    let of_file = LeaseKey::Attributes(FILE);
+    let dirs = [1, 41].map(|ino| attr(ino, FileKind::Directory, 3));
+    let learn_dirs = || dirs.map(|dir| learn(&cache, dir));
+    learn_dirs();
+    for dir in dirs {
+        let read = MetaOp::Readdir {
+            dir: dir.ino,
+            after: 0,
+            limit: 9,
+            plus: false,
+        };
+        let entry = DirEntry {
+            name: name("old"),
+            ino: FILE,
+            kind: FileKind::Regular,
+            cookie: ReaddirCookie { hash: 7, rank: 0 }.encode(),
+            attr: None,
+        };
+        let entries = Ok(MetaReplyBody::Entries {
+            entries: Vec::from_iter((dir.ino == DIR).then_some(entry)),
+            end: true,
+        });
+        ask(&cache, &read, &entries, &[LeaseKey::Names(dir.ino)]);
+    }
+    let rename = |from, old: &str, to, new: &str| MetaOp::Rename {
+        from,
+        name: name(old),
+        to,
+        new_name: name(new),
+        mode: RenameMode::Replace,
+    };
+    let moved = Ok(MetaReplyBody::Removed(RemovedName {
+        attr: Some(file),
+        ..RemovedName::default()
+    }));
+    let found = |dir, text: &str| {
+        let name = name(text);
+        let found = told(&MetaOp::Lookup { dir, name });
+        found.map(|entry| entry.is_ok())
+    };
+    let other = dirs[1].ino;
+    ask(&cache, &rename(DIR, "old", DIR, "new"), &moved, &[of_file]);
+    learn_dirs();
+    let [old, new, third] = ["old", "new", "third"].map(|text| found(DIR, text));
+    assert_eq!([old, new, third], [Some(false), Some(true), Some(false)]);
+    ask(&cache, &rename(DIR, "new", other, "x"), &moved, &[of_file]);
+    learn_dirs();
+    assert_eq!(
+        [found(DIR, "new"), found(other, "x")],
+        [Some(false), Some(true)]
+    );
+    // Of two renames at once it is not known which was executed last.
+    let (one, two) = (
+        rename(other, "x", other, "y"),
+        rename(other, "z", other, "y"),
+    );
+    let mut first = cache.begin(&one, None);
+    first.start_request();
+    let mut second = cache.begin(&two, None);
+    second.start_request();
+    first.finish(&Caller::root(), &one, &moved, &granted(&[of_file]));
+    second.finish(
+        &Caller::root(),
+        &two,
+        &Err(FsError::NotFound),
+        &granted(&[]),
+    );
+    learn_dirs();
+    assert_eq!([found(other, "y"), found(DIR, "new")], [None, Some(false)]);
+}
+
+#[test]
 fn a_file_that_this_client_has_made_has_no_extended_attributes_until_it_sets_one() {
     let cache = cache();
     let told = |op: &MetaOp| answer(&cache, &Caller::root(), op);

@@ -86,6 +86,8 @@ fn each_operation_is_allowed_exactly_for_the_callers_in_the_table() {
         get_layout_rule           root ++++ owner ++++ other ++++ nobody ++++
         create new                root ++++ owner ++++ other ---- nobody ----
         create there              root ++++ owner ++++ other ---- nobody ----
+        create for writing        root ++++ owner ++++ other ---- nobody ----
+        create for writing there  root ++++ owner ++++ other ---- nobody ----
         create there, truncate    root ++++ owner ++++ other ---- nobody ----
         create there, no access   root ++++ owner ++++ other ---- nobody ----
         mkdir                     root ++++ owner ++++ other ---- nobody ----
@@ -132,6 +134,8 @@ fn each_operation_is_allowed_exactly_for_the_callers_in_the_table() {
         spilled                   root mmmm owner mmmm other mmmm nobody mmmm
         end_write                 root mmm+ owner mmm+ other mmm+ nobody mmm+
         end_write, keep           root mmm+ owner mmm+ other mmm+ nobody mmm+
+        report_writes             root mmm+ owner mmm+ other mmm+ nobody mmm+
+        report_writes, inline     root mmmm owner mmmm other mmmm nobody mmmm
         kill_privileges           root ++++ owner ++++ other --+- nobody --+-
         forgotten                 root ++++ owner ++++ other ++++ nobody ++++
         close_session             root ++++ owner ++++ other ++++ nobody ++++

@@ -87,6 +87,13 @@ impl Fixture {
             exclusive: false,
             open: open_mode_of(access, truncate),
         };
+        let create_for_writing = |name: &Name| MetaOp::CreateForWriting {
+            dir,
+            name: name.clone(),
+            create_mode: create_mode(0o600),
+            exclusive: false,
+            open: open_mode_of(AccessMode::WRITE, false),
+        };
         let mknod = |kind| MetaOp::Mknod {
             dir,
             name: g.clone(),
@@ -97,6 +104,8 @@ impl Fixture {
         vec![
             ("create new", create(&g, AccessMode::WRITE, false)),
             ("create there", create(&f, AccessMode::READ, false)),
+            ("create for writing", create_for_writing(&g)),
+            ("create for writing there", create_for_writing(&f)),
             ("create there, truncate", create(&f, AccessMode::READ, true)),
             (
                 "create there, no access",
@@ -363,6 +372,13 @@ impl Fixture {
             report: written.clone(),
             keep_lease: keep,
         };
+        let report_writes = |inline| MetaOp::ReportWrites {
+            ino,
+            report: written.clone(),
+            keep_lease: false,
+            ctime: None,
+            inline,
+        };
         vec![
             ("truncate", truncate(false)),
             ("truncate by handle", truncate(true)),
@@ -384,6 +400,11 @@ impl Fixture {
             ),
             ("end_write", end(false)),
             ("end_write, keep", end(true)),
+            ("report_writes", report_writes(None)),
+            (
+                "report_writes, inline",
+                report_writes(Some(Bytes::from_static(b"PWNED"))),
+            ),
             ("kill_privileges", MetaOp::KillPrivileges { ino }),
             ("forgotten", MetaOp::Forget { inodes: vec![ino] }),
             ("close_session", MetaOp::CloseSession),

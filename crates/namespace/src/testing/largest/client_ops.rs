@@ -10,7 +10,7 @@ use gupfs_proto::limits::{
     COMPONENTS_MAX, FORGET_MAX, STRIPE_COUNT_MAX, SYMLINK_MAX, XATTR_VALUE_MAX,
 };
 use gupfs_proto::meta::{MetaOp, RenameMode, SetAttr, WritePosition, XattrMode};
-use gupfs_proto::{Caller, FileKind, InodeId};
+use gupfs_proto::{Caller, FileKind, InodeId, Timestamp};
 
 pub fn run_on_names(test: &mut LargestRecords) {
     let root = Caller::root();
@@ -18,6 +18,14 @@ pub fn run_on_names(test: &mut LargestRecords) {
     let (name_of, mode) = (|text: String| name(&text), create_mode(0o777));
     let text = test.new_name();
     test.run(MetaOp::Create {
+        dir,
+        name: name_of(text),
+        create_mode: mode,
+        exclusive: true,
+        open: open_read_write(false),
+    });
+    let text = test.new_name();
+    test.run(MetaOp::CreateForWriting {
         dir,
         name: name_of(text),
         create_mode: mode,
@@ -184,6 +192,13 @@ fn run_on_contents(test: &mut LargestRecords, empty: InodeId, laid_out: InodeId)
         contended: true,
     });
     test.run(MetaOp::UpgradeWrite { ino: empty });
+    test.run(MetaOp::ReportWrites {
+        ino: empty,
+        report: written(),
+        keep_lease: true,
+        ctime: Some(Timestamp::new(i64::MAX, 0)),
+        inline: None,
+    });
     test.run(MetaOp::EndWrite {
         ino: laid_out,
         report: written(),
