@@ -33,6 +33,8 @@ struct OstTable {
     epoch: MapEpoch,
     /// Each with its address, which is empty for a target in this process.
     known: BTreeMap<OstId, (Arc<str>, OstPeer)>,
+    /// All targets of the map, also those without an address.
+    listed: BTreeSet<OstId>,
 }
 
 impl OstTable {
@@ -60,6 +62,7 @@ impl Route {
             osts: RwLock::new(OstTable {
                 epoch: MapEpoch(0),
                 known: known.collect(),
+                listed: BTreeSet::new(),
             }),
             map_source: None,
             map_changed: Notify::new(),
@@ -153,7 +156,7 @@ impl Route {
     /// Whether the map that this client has does not list the target: no retry will find it.
     pub fn is_gone(&self, ost: OstId) -> bool {
         let osts = self.osts.read();
-        self.uses_map() && osts.epoch > MapEpoch(0) && !osts.known.contains_key(&ost)
+        self.uses_map() && osts.epoch > MapEpoch(0) && !osts.listed.contains(&ost)
     }
 
     /// Whether the newest map has another address for the target than `was`. False if the map cannot be fetched.
@@ -216,6 +219,7 @@ impl Route {
                 }
             }
         }
+        osts.listed = listed;
         osts.epoch = map.epoch;
         expected
     }

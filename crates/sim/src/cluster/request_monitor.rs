@@ -255,6 +255,9 @@ impl RequestMonitor {
                 state.access_check.take_lease(ino, session, false);
                 (state.rare_events).count("write lease granted with a new file");
             }
+            (meta::MetaOp::MarkStale { objects, .. }, Ok(_)) if !objects.is_empty() => {
+                (state.rare_events).count("member left out by its writer");
+            }
             _ => {}
         }
         let Some(slot_seq) = request.slot_seq.filter(|_| reply.result.is_ok()) else {
@@ -358,6 +361,7 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
         self.monitor.note_write(&request);
         let numbered_write = ArrivedWrite::of(&request);
         let is_reserved = matches!(request.op, data::DataOp::ReservedWrite { .. });
+        let is_fence = matches!(request.op, data::DataOp::FenceObject { .. });
         let ost = request.ost;
         let arrived = {
             let mut state = self.monitor.state.lock();
@@ -371,6 +375,7 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
             let mut guard = self.monitor.state.lock();
             let state = &mut *guard;
             let is_full = reply == Err(FsError::NoSpace);
+            (state.rare_events).count_if(is_fence && reply.is_ok(), "resync of a member");
             let now = millis(&self.clock);
             let checks = [
                 state.check_reserved_space(ost, is_reserved, is_full, now),

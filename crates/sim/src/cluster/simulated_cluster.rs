@@ -131,8 +131,7 @@ impl SimulatedCluster {
             created: Mutex::default(),
             is_metadata_clock_set: AtomicBool::new(false),
             write_behind: host_options.write_behind,
-            // They are not finished: some seeds still find broken promises.
-            is_mirrored: seed % 3 == 1 && std::env::var_os("GUPFS_MIRRORED").is_some(),
+            is_mirrored: seed % 3 == 1,
             platform,
         })
     }

@@ -3,7 +3,7 @@
 use gupfs_sim::{cluster, seeds};
 
 /// Minimum count of each rare event in a run of the usual length.
-const RARE: [(&str, u64); 43] = [
+const RARE: [(&str, u64); 46] = [
     ("answered change resent to the same instance", 4),
     ("capability of a former lease holder refused", 200),
     ("answered change resent to a later instance", 15),
@@ -11,6 +11,9 @@ const RARE: [(&str, u64); 43] = [
     ("clock jump", 15),
     ("concurrent write lease granted", 500),
     ("crash during recovery", 20),
+    ("leave out callback", 50),
+    ("member left out by its writer", 50),
+    ("resync of a member", 50),
     ("network partition", 30),
     ("network partition in one direction", 60),
     ("expired session capability refused", 30),
