@@ -7,7 +7,7 @@ use crate::cluster::call_arguments::{caller, read_write};
 use crate::cluster::client_host::Failure;
 use crate::cluster::fault_record::SYNCED_AFTER;
 use gupfs_client::{EntryName, OpenFileFlags, ReadOptions};
-use gupfs_proto::{Attr, FileKind, InodeId};
+use gupfs_proto::{Attr, FileKind, FsError, InodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,6 +33,9 @@ impl PrivateDirProgram {
             Ok(found) => found,
             Err(failure) => {
                 self.record(format_args!("recheck failed: {failure:?}"));
+                if self.was_removed_late(&failure) {
+                    return;
+                }
                 return self.require_excuse("recheck", &failure, since, true);
             }
         };
@@ -68,6 +71,15 @@ impl PrivateDirProgram {
         self.has_new_session = false;
         self.lost_leases = false;
         self.publish_all();
+    }
+
+    /// Whether something that the recheck has found may be gone because the removal that a dead client had sent was made during the recheck.
+    fn was_removed_late(&self, failure: &Failure) -> bool {
+        let is_gone = matches!(
+            failure,
+            Failure::Refused(FsError::Stale | FsError::NotFound)
+        );
+        is_gone && self.has_new_session && self.names.is_unanswered()
     }
 
     /// `names_lost_since`: changes of names that were answered at this millisecond or later may be undone.
