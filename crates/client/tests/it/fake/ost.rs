@@ -311,7 +311,7 @@ impl FakeOst {
             }
             DataOp::List { .. } => Err(FsError::NotSupported),
             // `Space`: the first two targets share a disk.
-            DataOp::Fence { .. } => Ok(DataReplyBody::Done),
+            DataOp::Fence { .. } | DataOp::FenceObject { .. } => Ok(DataReplyBody::Done),
             DataOp::Space => Ok(DataReplyBody::Space(TargetCapacity {
                 volume: u64::from(ost.0.max(1)),
                 total: 1 << 40,
@@ -509,7 +509,10 @@ fn describe(op: &DataOp) -> String {
             object, at, len, ..
         } => format!("{name} {object} {at}+{len}"),
         DataOp::Seek { object, at, .. } => format!("{name} {object} {at}"),
-        DataOp::Stat { object } | DataOp::Remove { object } | DataOp::Quarantine { object } => {
+        DataOp::Stat { object }
+        | DataOp::Remove { object }
+        | DataOp::Quarantine { object }
+        | DataOp::FenceObject { object, .. } => {
             format!("{name} {object}")
         }
         DataOp::Reserve { bytes } => format!("{name} {bytes}"),
