@@ -2,7 +2,7 @@ use crate::driver::OpResult;
 use crate::key::RecordKey;
 use crate::ops::end_write;
 use crate::record::{FileBody, WriteLeaseMode};
-use crate::steps::{attr_report, truncation, write_lease};
+use crate::steps::{attr_report, stale_members, truncation, write_lease};
 use crate::view::OpView;
 use bytes::Bytes;
 use gupfs_proto::limits::INLINE_MAX;
@@ -66,7 +66,9 @@ fn end_inline(
     if len > 0 {
         view.check_growth_allowed()?;
     }
+    let layout = file.layout.clone();
     view.remove(RecordKey::write_lease(ino, session));
+    stale_members::forget(view, ino, &layout);
     view.change_file(ino, |inode, file| {
         attr_report::apply(inode, file, report);
         inode.blocks = 0;
@@ -76,15 +78,15 @@ fn end_inline(
     })
 }
 
-/// Whether the file has bytes in its inode, or an object of which the record knows.
+/// Whether the file has bytes in its inode, or an object of which the record knows. A member that became stale before it was known to exist has none: the
+/// lease holder knows what it has written.
 fn may_have_bytes(file: &FileBody) -> bool {
     let components = file.layout.components.iter();
     let mut presences = components.flat_map(|component| {
         let stripes = 0..component.targets.len();
         stripes.map(|stripe| component.presence.get(stripe))
     });
-    !file.inline.is_empty()
-        || presences.any(|presence| matches!(presence, Presence::Present | Presence::Stale))
+    !file.inline.is_empty() || presences.any(|presence| presence == Presence::Present)
 }
 
 fn malformed(ino: InodeId, problem: &str) -> crate::driver::OpError {
@@ -93,9 +95,10 @@ fn malformed(ino: InodeId, problem: &str) -> crate::driver::OpError {
 
 #[cfg(test)]
 mod tests {
-    use crate::RecordKind;
     use crate::testing::*;
-    use gupfs_proto::meta::{AccessMode, MetaReplyBody};
+    use crate::{BackgroundOp, RecordKind};
+    use gupfs_proto::layout::{DefaultLayout, Redundancy};
+    use gupfs_proto::meta::{AccessMode, MetaOp, MetaReplyBody};
     use gupfs_proto::{Caller, FsError, InodeId, Timestamp};
 
     /// A new file with the write lease of the session.
@@ -105,6 +108,32 @@ mod tests {
             panic!()
         };
         (server, opened.attr.ino)
+    }
+
+    #[test]
+    fn a_stale_member_that_was_never_written_does_not_keep_a_file_from_its_inode() {
+        let mut server = TestServer::new(1);
+        let mut layout = DefaultLayout::default();
+        layout.components.remove(0);
+        layout.components[0].count = 1;
+        layout.components[0].redundancy = Redundancy::Mirror(2);
+        let op = MetaOp::SetDefaultLayout {
+            ino: ROOT,
+            layout: Some(layout),
+        };
+        server.request(&Caller::root(), &op).unwrap();
+        let MetaReplyBody::WriteBegun { opened, .. } = server.create_for_writing("f") else {
+            panic!()
+        };
+        let ino = opened.attr.ino;
+        let objects = vec![(0, 1)];
+        let left_out = BackgroundOp::MarkStale { ino, objects };
+        server.run_background(&left_out).unwrap();
+        let written = report(4, &[]);
+        let reported = server.report_writes(ino, written, None, Some(b"abcd"));
+        assert_eq!(reported.unwrap().size, 4);
+        assert_eq!(server.count(RecordKind::StaleMembers), 0);
+        server.assert_clean();
     }
 
     #[test]
