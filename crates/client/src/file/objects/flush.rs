@@ -83,7 +83,8 @@ impl ObjectIo {
         held
     }
 
-    /// Repeats while the target may come back: the program that has written the bytes cannot.
+    /// Repeats while the target may come back, or the metadata server, which issues the capability: the program that has written the bytes
+    /// cannot. A server whose store has failed ends, and is started again.
     async fn send(
         &self,
         inode: &ActiveInode,
@@ -94,9 +95,9 @@ impl ObjectIo {
             self.osts.wait_for_valid_session().await?;
             match self.write_reserved(inode, *offset, bytes).await.error {
                 None => return Ok(()),
-                Some(FsError::TargetDown { .. } | FsError::TimedOut(_))
-                    if self.clock.boot() < given_up =>
-                {
+                Some(
+                    FsError::TargetDown { .. } | FsError::TimedOut(_) | FsError::StoreFailed(_),
+                ) if self.clock.boot() < given_up => {
                     self.clock.sleep(FLUSH_RETRY_PAUSE).await;
                 }
                 Some(error) => return Err(error),
