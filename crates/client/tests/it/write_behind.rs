@@ -198,6 +198,24 @@ async fn with_fake_targets(seed: u64) -> (FakeCluster, Arc<OpenFile>) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_whose_store_has_failed_loses_nothing_if_it_is_started_again() {
+    let (cluster, file) = with_fake_targets(18).await;
+    let fail = |ost| {
+        let error = FsError::StoreFailed("the disk of the log failed".into());
+        let error = ("reserved_write", OstId(ost), error);
+        cluster.ost.state.lock().errors.push(error);
+    };
+    (0..4).for_each(fail);
+    cluster.write(&file, 0, &[2; 4_000]).await;
+    tokio::time::sleep(Duration::from_millis(25)).await;
+    assert_eq!(unsent(&cluster), 4_000);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(unsent(&cluster), 0);
+    assert_eq!(cluster.client.flush(&file), Ok(()));
+    assert_eq!(cluster.read(&file, 0, 4_000).await, [2; 4_000]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_flush_that_fails_is_an_error_of_each_open_file_once_and_later_writes_go_through() {
     let (cluster, file) = with_fake_targets(8).await;
     let other = cluster.open(file.ino()).await;

@@ -83,7 +83,8 @@ impl ObjectIo {
         held
     }
 
-    /// Repeats while the target may come back: the program that has written the bytes cannot.
+    /// Repeats while the target may come back, or the metadata server, which issues the capability: the program that has written the bytes
+    /// cannot. A server whose store has failed ends, and is started again.
     async fn send(
         &self,
         inode: &ActiveInode,
@@ -106,7 +107,7 @@ impl ObjectIo {
     fn may_succeed_later(&self, error: &FsError) -> bool {
         match error {
             FsError::TargetDown { ost, .. } => !self.osts.is_gone(*ost),
-            FsError::TimedOut(_) => true,
+            FsError::TimedOut(_) | FsError::StoreFailed(_) => true,
             _ => false,
         }
     }
