@@ -78,6 +78,15 @@ impl ObjectIo {
         self.learn_stale_members(inode).await?;
         // A concurrent sync waits for this one: the objects that this one has taken are part of that sync, too.
         let _syncing = inode.syncing.lock().await;
+        loop {
+            if let Some(synced) = self.sync_once(inode).await {
+                return synced.and(flushed);
+            }
+        }
+    }
+
+    /// None: members that were synced are stale, as this client has learnt now, and others were not waited for.
+    async fn sync_once(&self, inode: &ActiveInode) -> Option<Result<(), FsError>> {
         let mut taken = ObjectsBeingSynced {
             unsynced: inode.state().take_unsynced(inode.ino),
             inode,
@@ -89,16 +98,25 @@ impl ObjectIo {
         };
         let partners = |unsynced: &UnsyncedObject| inode.state().objects.partners(&unsynced.object);
         let mut outcome = self.sync_objects(&taken.unsynced, partners).await;
-        self.leave_out_unsynced_members(inode, &mut outcome).await;
-        outcome.check_answered()?;
+        if self.leave_out_unsynced_members(inode, &mut outcome).await {
+            return None;
+        }
+        if let Err(error) = outcome.check_answered() {
+            return Some(Err(error));
+        }
         from_before.objects.clear();
         taken.succeeded = true;
         inode.state().objects.lost(inode.ino, &outcome.lost);
-        check_lost(&outcome.lost).and(flushed)
+        Some(check_lost(&outcome.lost))
     }
 
     /// Members of mirrored stripes that were not synced, or have lost writes, are stale from now on, where another full member was synced.
-    async fn leave_out_unsynced_members(&self, inode: &ActiveInode, outcome: &mut SyncOutcome) {
+    /// Returns whether the others turn out to be stale themselves: these count then.
+    async fn leave_out_unsynced_members(
+        &self,
+        inode: &ActiveInode,
+        outcome: &mut SyncOutcome,
+    ) -> bool {
         let missed: Vec<MemberObject> = {
             let state = inode.state();
             outcome.forgive_stale(|object| state.objects.is_stale(object));
@@ -119,21 +137,24 @@ impl ObjectIo {
             with_partner.collect()
         };
         if missed.is_empty() {
-            return;
+            return false;
         }
         // Without the write lease the metadata server has been told that these objects are unsynced: it has them synced, or leaves them out if their
         // target is restarted.
         let lease = inode.state().any_lease_number();
         if !inode.state().has_exclusive_write_lease() {
-            return outcome.forgive(&missed);
+            outcome.forgive(&missed);
+            return false;
         }
         match self.mark_stale(inode, &missed).await {
             Ok(()) => outcome.forgive(&missed),
             Err(_) if has_ended(inode, lease).await => outcome.forgive(&missed),
+            Err(FsError::Invalid) if self.mark_stale(inode, &[]).await.is_ok() => return true,
             Err(error) => {
                 tracing::warn!(ino = %inode.ino, %error, "members of mirrored stripes are not synced, and are not recorded as stale");
             }
         }
+        false
     }
 
     /// Syncs all targets concurrently. `partners`: the targets of other full members, which have the same bytes.
