@@ -80,6 +80,7 @@ impl Oss {
                 write.await.map(written)
             }
             DataOp::Reserve { bytes } => {
+                self.note_volume(target).await?;
                 let reserved = target.reserve(request.session, bytes).await;
                 reserved.map(DataReplyBody::Reserved)
             }

@@ -4,7 +4,7 @@ use crate::object_fences::ObjectFences;
 use crate::{Authorizer, OssStatus};
 use gupfs_proto::{FsError, OstId, SessionId};
 use gupfs_store::object::{Objects, OstStatus};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -33,6 +33,8 @@ pub struct Oss {
     verdict_arrived: Notify,
     authorizer: Authorizer,
     object_fences: RwLock<BTreeMap<OstId, Arc<ObjectFences>>>,
+    /// Of the targets that have reserved space.
+    volumes: Mutex<BTreeMap<OstId, u64>>,
 }
 
 impl Oss {
@@ -64,6 +66,7 @@ impl Oss {
             verdict_arrived: Notify::new(),
             authorizer: Authorizer::default(),
             object_fences: RwLock::default(),
+            volumes: Mutex::default(),
         })
     }
 
@@ -78,6 +81,26 @@ impl Oss {
             return fences.clone();
         }
         self.object_fences.write().entry(ost).or_default().clone()
+    }
+
+    /// A target is about to reserve space: notes which file system it is on, and tells the targets that share one.
+    pub(crate) async fn note_volume(&self, target: &Objects) -> Result<(), FsError> {
+        let ost = target.ost();
+        if self.volumes.lock().contains_key(&ost) {
+            return Ok(());
+        }
+        let volume = target.space().await?.volume;
+        let sharing: Vec<OstId> = {
+            let mut volumes = self.volumes.lock();
+            volumes.insert(ost, volume);
+            let same = volumes.iter().filter(|(_, of)| **of == volume);
+            same.map(|(ost, _)| *ost).collect()
+        };
+        if sharing.len() > 1 {
+            let all = sharing.into_iter().filter_map(|ost| self.objects(ost).ok());
+            all.for_each(|objects| objects.set_shared_volume());
+        }
+        Ok(())
     }
 
     /// The number of this host's volume, unique among the volumes of all hosts.

@@ -10,6 +10,8 @@ use gupfs_proto::limits::CHECKSUM_BLOCK;
 use gupfs_proto::{FsError, SessionId};
 use parking_lot::Mutex;
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) struct FreeSpace {
     disk: Disk,
@@ -17,6 +19,9 @@ pub(super) struct FreeSpace {
     /// Identifies this start of the target in the replies about reservations.
     instance: u64,
     known: Mutex<KnownSpace>,
+    is_shared: AtomicBool,
+    /// By the file system's last answer.
+    is_low: AtomicBool,
 }
 
 #[derive(Default)]
@@ -57,6 +62,8 @@ impl FreeSpace {
             clock,
             instance,
             known: Mutex::default(),
+            is_shared: AtomicBool::new(false),
+            is_low: AtomicBool::new(false),
         }
     }
 
@@ -95,6 +102,8 @@ impl FreeSpace {
         let query = self.known.lock().ledger.begin_query();
         let space = self.space().await;
         let space = space.map_err(|error| FsError::StoreFailed(error_chain(&error)))?;
+        self.is_low
+            .store(space.available < SHARED_RESERVABLE_FROM, Relaxed);
         let mut known = self.known.lock();
         known.ledger.end_query(query, space.available, now);
         Ok(decide(&mut known.ledger))
@@ -107,7 +116,13 @@ impl FreeSpace {
         bytes: u64,
     ) -> Result<SpaceReservation, FsError> {
         let now = self.clock.boot();
-        let reserve = |ledger: &mut SpaceLedger| ledger.reserve(session, bytes, now);
+        let reserve = |ledger: &mut SpaceLedger| {
+            let bytes = match self.is_scarce() {
+                true => bytes.min(ledger.reserved_by(session, now)),
+                false => bytes,
+            };
+            ledger.reserve(session, bytes, now)
+        };
         self.query(now, reserve).await?;
         Ok(self.reservation(session, now))
     }
@@ -120,7 +135,9 @@ impl FreeSpace {
             // If the file system does not answer, nothing is added.
             let _ = self.query(now, |_| ()).await;
         }
-        self.known.lock().ledger.refill(session, now);
+        if !self.is_scarce() {
+            self.known.lock().ledger.refill(session, now);
+        }
         self.reservation(session, now)
     }
 
@@ -132,6 +149,16 @@ impl FreeSpace {
             number: known.replies,
             bytes: known.ledger.reserved_by(session, now),
         }
+    }
+
+    /// Another target has its objects on this file system: what it writes and reserves is not known here.
+    pub fn set_shared(&self) {
+        self.is_shared.store(true, Relaxed);
+    }
+
+    /// Whether the space that is left may be gone before a session uses what is reserved for it now.
+    fn is_scarce(&self) -> bool {
+        self.is_shared.load(Relaxed) && self.is_low.load(Relaxed)
     }
 
     /// Frees what is reserved for a session that has ended.

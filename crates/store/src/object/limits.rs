@@ -45,6 +45,8 @@ pub const RESERVATION_MAX: u64 = 256 << 20;
 pub const RESERVATION_PART: u64 = 4;
 /// All sessions together reserve at most this part of the free space (1/2), so that writes of any length go on.
 pub const RESERVED_AT_MOST_PART: u64 = 2;
+/// Where several targets share a file system, none reserves more below this much free space: none knows what the others reserve.
+pub const SHARED_RESERVABLE_FROM: u64 = 1 << 30;
 /// Sessions with a reservation at one target: as many as clients that write to it within ten seconds. Some 60 bytes each.
 pub const RESERVATIONS_MAX: usize = 4_096;
 

@@ -36,6 +36,11 @@ impl Objects {
         Ok((stat, free_space.refill(session).await))
     }
 
+    /// Another target of this server has its objects on the same file system.
+    pub fn set_shared_volume(&self) {
+        self.target().writing.free_space.set_shared();
+    }
+
     /// Frees what is reserved for a session that has ended.
     pub fn free_reservation(&self, session: SessionId) {
         self.target().writing.free_space.free(session);
