@@ -5,7 +5,7 @@ use crate::test_cluster::TestCluster;
 use rustix::process::Signal;
 use std::fs::{self, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -95,11 +95,12 @@ fn a_mount_looks_up_no_name_in_a_directory_that_it_has_made() {
     let before = lookups();
     for number in 0..50 {
         let file = dir.join(format!("f{number}"));
-        // Before the close, as tar does: after it the release of the write lease is under way for a moment, and the mount asks.
+        // Synced: after a close alone the release of the write lease is under way for a moment, and the mount asks.
         let mut open = fs::File::create_new(&file).unwrap();
         open.write_all(format!("{number}").as_bytes()).unwrap();
-        fchown(&open, Some(0), Some(0)).unwrap();
+        open.sync_all().unwrap();
         drop(open);
+        chown(&file, Some(0), Some(0)).unwrap();
         assert!(!dir.join(format!("absent{number}")).exists());
         fs::hard_link(&file, dir.join(format!("l{number}"))).unwrap();
         fs::remove_file(&file).unwrap();
