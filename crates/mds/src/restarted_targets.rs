@@ -63,12 +63,18 @@ impl RestartedTargets {
         }
     }
 
+    fn is_latest(&self, ost: OstId, open_instance: u64) -> bool {
+        let latest = self.latest.lock();
+        let latest = latest.get(&ost);
+        latest.is_some_and(|latest| latest.open_instance == open_instance)
+    }
+
     fn begin(self: &Arc<Self>, ost: OstId, open_instance: u64) -> LeavingOut {
         let (done, is_done) = watch::channel(false);
         let this = self.clone();
         self.tasks
             .spawn("leave out a restarted target", async move {
-                while this.store.failure().is_none() {
+                while this.store.failure().is_none() && this.is_latest(ost, open_instance) {
                     match this.leave_out_target(ost).await {
                         Ok(()) => {
                             // Without a receiver a later instance of the target has reported.

@@ -56,9 +56,11 @@ impl SilentTargets {
         }
         let this = self.clone();
         self.tasks.spawn("check a silent target", async move {
-            while this.osts.space(ost).await.is_err() {
-                tracing::info!(%ost, "a target does not answer within {SPACE_WAIT:?}");
-                this.targets.lock().silent.insert(ost);
+            // One that was declared lost never will: calls to it fail at once.
+            while this.osts.space(ost).await.is_err() && !this.osts.is_gone(ost) {
+                if this.targets.lock().silent.insert(ost) {
+                    tracing::info!(%ost, "a target does not answer within {SPACE_WAIT:?}");
+                }
                 this.clock.sleep(SILENT_CHECK).await;
             }
             let mut targets = this.targets.lock();

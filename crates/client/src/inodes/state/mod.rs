@@ -382,7 +382,7 @@ impl InodeState {
         self.size.set_pending_truncate();
     }
 
-    /// Takes times that the file's owner sets, as the lease holder, who is the authority on them; ctime is `now`. The reply is what the server
+    /// Takes times that the file's owner sets, as the lease holder, which is the authority on them; ctime is `now`. The reply is what the server
     /// would say: the attributes that it knows, to be overlaid. None if the server must execute the request: it changes something else, or
     /// checks something that this client does not know.
     ///

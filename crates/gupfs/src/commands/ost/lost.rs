@@ -132,7 +132,7 @@ impl Lost {
         let LostFile { ino, path } = file;
         match (self.json, path) {
             (true, _) => serde_json::json!({ "inode": ino.0, "path": path }).to_string(),
-            (false, Some(path)) => path.clone(),
+            (false, Some(path)) => one_line(path),
             (false, None) => format!("inode {ino}, which has no name"),
         }
     }
@@ -183,6 +183,15 @@ impl LostRequests {
     }
 }
 
+/// A path without control characters: any user can name a file with a line break and the path of another file behind it.
+fn one_line(path: &str) -> String {
+    let escaped = path.chars().map(|letter| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    });
+    escaped.collect()
+}
+
 /// "3" or "ost3".
 fn parse_ost(text: &str) -> Result<OstId, String> {
     let number = text.strip_prefix("ost").unwrap_or(text);
@@ -218,5 +227,18 @@ fn confirm(ost: OstId, address: Option<&str>) -> CliResult<()> {
 fn show_progress(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_line_break_is_one_line_of_the_list() {
+        assert_eq!(
+            one_line("/home/a\n/home/b/\u{1b}[2Jé"),
+            "/home/a\\n/home/b/\\u{1b}[2Jé"
+        );
     }
 }
