@@ -41,6 +41,7 @@ contract!(
     a_zeroed_range_keeps_its_space,
     open_distinguishes_missing_from_existing_files,
     a_renamed_file_keeps_its_contents,
+    two_files_exchange_their_names,
     an_open_file_outlives_its_name,
     directories_list_their_entries_sorted,
     a_directory_that_is_not_empty_stays,
@@ -265,6 +266,22 @@ async fn a_renamed_file_keeps_its_contents(disk: Disk) {
     assert!(!disk.exists("d/new").await.unwrap());
     assert_eq!(all(&file(&disk, "old").await).await, b"new");
     assert_eq!(all(&old).await, b"old");
+}
+
+async fn two_files_exchange_their_names(disk: Disk) {
+    disk.create_dir("d").await.unwrap();
+    for (path, bytes) in [("a", b"one"), ("d/b", b"two")] {
+        let made = file(&disk, path).await;
+        made.write_at(bytes, 0).await.unwrap();
+    }
+    disk.exchange("a", "d/b").await.unwrap();
+    assert_eq!(all(&file(&disk, "a").await).await, b"two");
+    assert_eq!(all(&file(&disk, "d/b").await).await, b"one");
+    assert_eq!(
+        kind(disk.exchange("a", "absent").await),
+        DiskErrorKind::NotFound
+    );
+    assert_eq!(all(&file(&disk, "a").await).await, b"two");
 }
 
 async fn an_open_file_outlives_its_name(disk: Disk) {

@@ -119,6 +119,22 @@ async fn names_survive_for_certain_only_after_a_sync_of_their_directory() {
 }
 
 #[tokio::test]
+async fn an_exchange_of_names_survives_whole_or_not_at_all() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..100 {
+        let disk = FakeDisk::new(FakeOptions::default(), seed);
+        synced(&disk, "a", b"1").await;
+        synced(&disk, "b", b"2").await;
+        disk.disk().exchange("a", "b").await.unwrap();
+        disk.crash();
+        seen.insert([read(&disk, "a").await, read(&disk, "b").await].map(Option::unwrap));
+    }
+    let (one, two) = (b"1".to_vec(), b"2".to_vec());
+    let whole = BTreeSet::from([[one.clone(), two.clone()], [two, one]]);
+    assert_eq!(seen, whole);
+}
+
+#[tokio::test]
 async fn a_later_change_of_a_name_never_survives_without_the_earlier() {
     for seed in 0..200 {
         let disk = FakeDisk::new(FakeOptions::default(), seed);

@@ -102,6 +102,15 @@ impl Disk {
         on!(self, disk => disk.rename(from, to).await)
     }
 
+    /// Exchanges the names of two files atomically. Needs no space, so it succeeds on a full disk. Survives a power loss after
+    /// `sync_dir` of both directories.
+    ///
+    /// # Errors
+    /// `NotFound` if one of them does not exist, `WrongKind` if one is a directory, `Unsupported` if the file system cannot.
+    pub async fn exchange(&self, a: &str, b: &str) -> Result<()> {
+        on!(self, disk => disk.exchange(a, b).await)
+    }
+
     /// The entries of a directory, sorted by name.
     ///
     /// # Errors

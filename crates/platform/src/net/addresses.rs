@@ -185,11 +185,13 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_connection_the_error_names_each_address() {
-        let closed = || async {
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            listener.local_addr().unwrap()
+        // Bound sockets that do not listen: a port that only was closed could be given to another test.
+        let bound = || {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            (socket.local_addr().unwrap(), socket)
         };
-        let (a, b) = (closed().await, closed().await);
+        let ((a, _a), (b, _b)) = (bound(), bound());
         let error = connect_first(vec![a, b]).await.unwrap_err().to_string();
         assert!(
             error.contains(&a.to_string()) && error.contains(&b.to_string()),

@@ -1,6 +1,7 @@
 //! The superblock: the identity and the state of a target. The byte table is in docs/formats/object.md.
 //!
-//! It is replaced as a whole: the new one is written to another file, synced and renamed, and the directory is synced.
+//! It is replaced as a whole: the new one is written over the one before the last, in another file, synced, the two files exchange
+//! their names, and the directory is synced. Nothing of this needs space: a target on a full disk can record a failed sync.
 
 use super::error::{OpenError, OpenErrorKind};
 use gupfs_platform::{Disk, DiskError, DiskErrorKind, OnCacheMiss, OpenHow};
@@ -182,10 +183,21 @@ impl Superblock {
     /// Writes the superblock; durable when this returns.
     pub async fn write(&self, disk: &Disk) -> Result<(), DiskError> {
         let file = disk.open(TEMPORARY, OpenHow::write().create()).await?;
-        file.set_len(0).await?; // drops what an interrupted write left
         file.write_at(&self.encode(), 0).await?;
+        file.set_len(LENGTH as u64).await?; // of a version that was longer
         file.sync_data().await?;
-        disk.rename(TEMPORARY, FILE).await?;
+        match disk.exchange(TEMPORARY, FILE).await {
+            // The first superblock of a target, or a file system that cannot exchange names.
+            Err(error)
+                if matches!(
+                    error.kind,
+                    DiskErrorKind::NotFound | DiskErrorKind::Unsupported
+                ) =>
+            {
+                disk.rename(TEMPORARY, FILE).await?;
+            }
+            done => done?,
+        }
         disk.sync_dir(".").await
     }
 }

@@ -57,6 +57,31 @@ async fn the_stamp_rises_with_each_start_and_clean_stop() {
     assert_eq!(open(&disk, &Platform::real()).await.stamp(), first + 3);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_still_records_stamps_and_failed_syncs() {
+    let fixture = Fixture::new(1, true);
+    let objects = fixture.fresh().await;
+    write(&objects, object(1), 0, &[1; 5000]).await.unwrap();
+    fixture.disk.set_capacity(0);
+    let first = objects.stamp();
+    for times in 1..4 {
+        write(&objects, object(1), 0, &[2; 5000]).await.unwrap();
+        objects.raise_stamp().await.unwrap();
+        assert_eq!(objects.stamp(), first + times);
+    }
+    fixture.disk.fail_write_back();
+    let verifier = objects.write_verifier();
+    let failed = objects.sync(&[object(1)]).await;
+    assert!(
+        matches!(failed, Err(FsError::TargetDown { .. })),
+        "{failed:?}"
+    );
+    objects.wait_retirement_recorded().await;
+    drop(objects);
+    fixture.kill();
+    assert!(fixture.open().await.write_verifier() > verifier);
+}
+
 fn superblock(dir: &tempfile::TempDir) -> Vec<u8> {
     std::fs::read(dir.path().join("superblock")).unwrap()
 }

@@ -180,6 +180,26 @@ impl FakeTree {
         .await
     }
 
+    pub async fn exchange(&self, a: &str, b: &str) -> Result<()> {
+        let op = "exchange";
+        check_path(b);
+        self.call(op, a, |state, base| {
+            let file = |path: &str| {
+                let (dir, name) = state.parent(base, path, op)?;
+                match state.tree.get(dir, name) {
+                    Some(node @ Node::File(_)) => Ok(((dir, name.to_owned()), node)),
+                    Some(Node::Dir(_)) => Err(errno(op, path, libc::EISDIR)),
+                    None => Err(errno(op, path, libc::ENOENT)),
+                }
+            };
+            let (a, b) = (file(a)?, file(b)?);
+            let stamp = state.stamp;
+            state.tree.exchange(a, b, stamp);
+            Ok(())
+        })
+        .await
+    }
+
     pub async fn list(&self, dir: &str) -> Result<Vec<DiskEntry>> {
         let op = "list";
         self.call(op, dir, |state, base| {

@@ -20,6 +20,8 @@ enum Change {
     Set(EntryKey, Node),
     Unset(EntryKey),
     Move(EntryKey, EntryKey, Node),
+    /// Each name gets the node beside it.
+    Exchange([(EntryKey, Node); 2]),
 }
 
 #[derive(Clone)]
@@ -67,6 +69,10 @@ impl Tree {
 
     pub fn rename(&mut self, from: EntryKey, to: EntryKey, node: Node, stamp: Stamp) {
         self.log(Change::Move(from, to, node), stamp);
+    }
+
+    pub fn exchange(&mut self, a: (EntryKey, Node), b: (EntryKey, Node), stamp: Stamp) {
+        self.log(Change::Exchange([(a.0, b.1), (b.0, a.1)]), stamp);
     }
 
     /// Makes the changes in `dir` up to `stamp` durable.
@@ -121,7 +127,8 @@ impl Tree {
         };
         let pending = self.pending.iter().filter_map(|(_, change)| match change {
             Change::Set(_, node) | Change::Move(_, _, node) => Some(*node),
-            Change::Unset(_) => None,
+            // Both have names before and after it.
+            Change::Unset(_) | Change::Exchange(_) => None,
         });
         named(&self.live)
             .into_iter()
@@ -152,6 +159,7 @@ impl Change {
         match self {
             Change::Set(place, _) | Change::Unset(place) => vec![place],
             Change::Move(from, to, _) => vec![from, to],
+            Change::Exchange([(a, _), (b, _)]) => vec![a, b],
         }
     }
 
@@ -174,6 +182,11 @@ impl Change {
                     source.remove(from);
                 }
                 names.entry(*to_dir).or_default().insert(to.clone(), *node);
+            }
+            Change::Exchange(both) => {
+                for ((dir, name), node) in both {
+                    names.entry(*dir).or_default().insert(name.clone(), *node);
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use super::super::{DiskEntry, DiskSpace, DiskStat, EntryKind, OpenHow, Result};
 use super::file::{RealFile, stat_of};
 use super::{RealDisk, failed, is_missing};
 use crate::tasks::run_on_pool;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, StatxFlags};
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
@@ -66,6 +66,18 @@ impl RealDisk {
         check_path(to);
         rustix::fs::renameat(&self.root, from, &self.root, to)
             .map_err(|errno| failed("rename", from, errno))
+    }
+
+    pub async fn exchange(&self, a: &str, b: &str) -> Result<()> {
+        check_path(a);
+        check_path(b);
+        let exchanged =
+            rustix::fs::renameat_with(&self.root, a, &self.root, b, RenameFlags::EXCHANGE);
+        exchanged.map_err(|errno| match errno {
+            // Linux's answer of a file system without it.
+            rustix::io::Errno::INVAL => failed("exchange", a, rustix::io::Errno::OPNOTSUPP),
+            errno => failed("exchange", a, errno),
+        })
     }
 
     pub async fn list(&self, dir: &str) -> Result<Vec<DiskEntry>> {
