@@ -1,7 +1,7 @@
 //! # access_check: which requests object servers accept, compared with those that they may accept
 //!
 //! Owns   which sessions have ended, which session capabilities have expired, which session has the write lease of which file;
-//!        the credentials that clients showed lately.
+//!        which members their writers have left out; the credentials that clients showed lately.
 //! Never  verifies a MAC: the attacker tests whether object servers refuse forged ones.
 //! Enter  at `AccessCheck::request_arrives` and `AccessCheck::check_reply` for a request, at `AccessCheck::session_ended`,
 //!        `AccessCheck::take_lease` and `AccessCheck::release_lease` for actions of the metadata server.
@@ -11,7 +11,7 @@ use gupfs_proto::capability::{
 };
 use gupfs_proto::data::{DataOp, DataReply, DataRequest};
 use gupfs_proto::{FsError, InodeId, ObjectId, OstId, SessionId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Number of shown credentials that the attacker may replay.
 const SHOWN_KEPT: usize = 256;
@@ -29,6 +29,8 @@ pub struct AccessCheck {
     session_capabilities: BTreeMap<(u64, SessionId), SessionCapability>,
     /// The sessions with write leases of each file, and the events in which they got them.
     holders: BTreeMap<InodeId, BTreeMap<SessionId, u64>>,
+    /// Members that are stale and not fenced since. A change that a client gave up may still arrive at them.
+    left_out: BTreeSet<ObjectId>,
     shown: VecDeque<ShownCredentials>,
 }
 
@@ -54,6 +56,7 @@ pub struct ArrivedRequest {
     object: Option<ObjectId>,
     changes: bool,
     fences: Option<SessionId>,
+    fences_object: Option<ObjectId>,
     op: &'static str,
 }
 
@@ -90,6 +93,10 @@ impl AccessCheck {
         }
     }
 
+    pub fn leave_out(&mut self, member: ObjectId) {
+        self.left_out.insert(member);
+    }
+
     /// The shown credentials, the newest last.
     pub fn shown_credentials(
         &self,
@@ -116,6 +123,10 @@ impl AccessCheck {
                 DataOp::Fence { session } => Some(session),
                 _ => None,
             },
+            fences_object: match request.op {
+                DataOp::FenceObject { object, .. } => Some(object),
+                _ => None,
+            },
             op: request.op.name(),
         }
     }
@@ -129,6 +140,9 @@ impl AccessCheck {
         arrived: &ArrivedRequest,
         reply: &DataReply,
     ) -> Result<Option<&'static str>, String> {
+        if let (Some(object), Ok(_)) = (arrived.fences_object, reply) {
+            self.left_out.remove(&object);
+        }
         if let (Some(session), Ok(_)) = (arrived.fences, reply) {
             let now = self.event();
             self.fenced.insert((arrived.host, session), now);
@@ -200,6 +214,7 @@ impl AccessCheck {
             return violation("the session had ended before the object server started");
         }
         if let Some(object) = arrived.object.filter(|_| arrived.changes)
+            && !self.left_out.contains(&object)
             && let Some(holders) = self.holders.get(&object.ino)
             && !holders.contains_key(&session)
             && holders.values().any(|since| *since < arrived.event)

@@ -43,14 +43,17 @@ struct SyncOutcome {
     failed: Vec<(UnsyncedObject, FsError)>,
     /// Objects of which a target may have lost answered writes; what they have now is synced.
     lost: Vec<UnsyncedObject>,
+    /// Why the metadata server has not recorded that members are stale that were not synced.
+    unrecorded: Option<FsError>,
 }
 
 impl SyncOutcome {
     /// # Errors
-    /// The first target's that has not executed the sync.
+    /// The one that kept members from being recorded as stale, or else the first target's that has not executed the sync.
     fn check_answered(&self) -> Result<(), FsError> {
-        let first = self.failed.first();
-        first.map_or(Ok(()), |(_, error)| Err(error.clone()))
+        let of_target = self.failed.first().map(|(_, error)| error);
+        let error = self.unrecorded.as_ref().or(of_target);
+        error.map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// What members lack that have become stale meanwhile does not count.
@@ -152,6 +155,7 @@ impl ObjectIo {
             Err(FsError::Invalid) if self.mark_stale(inode, &[]).await.is_ok() => return true,
             Err(error) => {
                 tracing::warn!(ino = %inode.ino, %error, "members of mirrored stripes are not synced, and are not recorded as stale");
+                outcome.unrecorded = Some(error);
             }
         }
         false
