@@ -36,6 +36,10 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
             ClusterRequest::LostFiles { ost, from } => {
                 self.parts.lost_files.next_files(ost, from).await
             }
+            ClusterRequest::Drain { ost, action } => {
+                self.parts.target_records.drain(ost, action).await
+            }
+            ClusterRequest::RemoveTarget { ost } => self.parts.target_records.remove(ost).await,
         }
     }
 }

@@ -247,6 +247,7 @@ mod tests {
                 domain: u32::from(ost),
                 is_up: true,
                 usable: true,
+                is_draining: false,
                 why_not: None,
                 total: 1 << 40,
                 free: 1 << 40,

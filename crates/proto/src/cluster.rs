@@ -41,6 +41,43 @@ pub enum ClusterRequest {
         ost: OstId,
         from: Option<LostFilePosition>,
     },
+    /// An administrator has the objects of a target moved to other targets, ends that, or asks how far it is. The reply is `Draining`.
+    Drain { ost: OstId, action: DrainAction },
+    /// An administrator removes a drained target from the cluster. The reply is `TargetRemoved`.
+    ///
+    /// # Errors
+    /// `TargetDown` with a target that is not drained.
+    RemoveTarget { ost: OstId },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DrainAction {
+    Start,
+    /// Objects that were moved stay where they are.
+    Cancel,
+    Ask,
+}
+
+/// How far the drain of a target is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DrainProgress {
+    /// None: the target is not being drained.
+    pub since: Option<Timestamp>,
+    /// A walk over all files that began after the start of the drain has found none with an object there.
+    pub is_drained: bool,
+    /// The walk that is under way has examined so many inodes; None between walks.
+    pub inodes_examined: Option<u64>,
+    /// Since the start of the metadata server, from all targets.
+    pub files_moved: u64,
+    pub bytes_moved: u64,
+    /// Files that the last walk had to leave there; None before its end.
+    pub files_left: Option<u64>,
+    /// Why, for one of them.
+    pub why: Option<String>,
+    /// Bytes that objects take on the target's disk, or that others do who share it.
+    pub used: u64,
+    /// Space that other targets have in all.
+    pub available_elsewhere: u64,
 }
 
 /// How far a listing of files has come: all inodes before this one are examined.
@@ -213,6 +250,13 @@ pub enum ClusterReplyBody {
         examined: u64,
         /// Where the next request continues; None at the end.
         next: Option<LostFilePosition>,
+    },
+    Draining(DrainProgress),
+    /// The target is recorded as removed, durably.
+    TargetRemoved {
+        since: Timestamp,
+        /// False: it was removed before.
+        is_new: bool,
     },
 }
 

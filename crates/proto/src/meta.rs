@@ -596,8 +596,10 @@ pub struct PlacementTarget {
     pub domain: u32,
     /// Its server serves it.
     pub is_up: bool,
-    /// It is up and has space.
+    /// It is up and has space, and is not being drained.
     pub usable: bool,
+    /// It is being drained: objects are placed there only if a mirrored stripe would lack a member otherwise.
+    pub is_draining: bool,
     pub why_not: Option<String>,
     pub total: u64,
     pub free: u64,

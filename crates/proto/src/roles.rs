@@ -66,6 +66,8 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::Report(_)
             | cluster::ClusterRequest::DeclareLost { .. }
             | cluster::ClusterRequest::LostFiles { .. }
+            | cluster::ClusterRequest::Drain { .. }
+            | cluster::ClusterRequest::RemoveTarget { .. }
             | cluster::ClusterRequest::Verifiers { .. } => &[Role::Oss],
             cluster::ClusterRequest::Map | cluster::ClusterRequest::Status => &Role::ALL,
         }

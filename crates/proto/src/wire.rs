@@ -77,7 +77,7 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     (MessageKind::CALLBACK, 2, 5),
     // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply). 4: lost targets (two requests and
     // their replies).
-    (MessageKind::CLUSTER, 2, 4),
+    (MessageKind::CLUSTER, 2, 5),
 ];
 
 /// A message as a frame carries it.
@@ -251,13 +251,14 @@ fn min_version_of_callback(request: &callback::CallbackRequest) -> u8 {
     }
 }
 
-/// Versions 3 and 4 added two requests each.
+/// Versions 3 to 5 added two requests each.
 fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
     match request {
         cluster::ClusterRequest::Report(_) | cluster::ClusterRequest::Verifiers { .. } => 3,
         cluster::ClusterRequest::DeclareLost { .. } | cluster::ClusterRequest::LostFiles { .. } => {
             4
         }
+        cluster::ClusterRequest::Drain { .. } | cluster::ClusterRequest::RemoveTarget { .. } => 5,
         _ => 2,
     }
 }

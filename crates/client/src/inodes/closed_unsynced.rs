@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct ClosedUnsynced {
-    objects: BTreeMap<ObjectId, (OstId, UnsyncedSince)>,
+    /// An object that has moved may be unsynced on both OSTs.
+    objects: BTreeMap<(ObjectId, OstId), UnsyncedSince>,
     /// A loss that no caller has got as an error yet.
     lost: Option<FsError>,
 }
@@ -14,8 +15,8 @@ pub struct ClosedUnsynced {
 impl ClosedUnsynced {
     pub fn add(&mut self, objects: impl IntoIterator<Item = UnsyncedObject>) {
         for UnsyncedObject { ost, object, since } in objects {
-            let left = self.objects.entry(object).or_insert((ost, since));
-            left.1 = left.1.earlier(since);
+            let left = self.objects.entry((object, ost)).or_insert(since);
+            *left = left.earlier(since);
         }
     }
 
@@ -26,15 +27,18 @@ impl ClosedUnsynced {
     /// Drops the objects of files that are removed.
     pub fn forget_files(&mut self, inodes: &[InodeId]) {
         for ino in inodes {
-            let object = |generation, stripe| ObjectId {
-                ino: *ino,
-                generation: Generation(generation),
-                stripe,
+            let key = |generation, stripe, ost| {
+                let object = ObjectId {
+                    ino: *ino,
+                    generation: Generation(generation),
+                    stripe,
+                };
+                (object, OstId(ost))
             };
             let of_inode = self
                 .objects
-                .range(object(0, 0)..=object(u32::MAX, u32::MAX));
-            let of_inode: Vec<ObjectId> = of_inode.map(|(object, _)| *object).collect();
+                .range(key(0, 0, 0)..=key(u32::MAX, u32::MAX, u16::MAX));
+            let of_inode: Vec<(ObjectId, OstId)> = of_inode.map(|(key, _)| *key).collect();
             for object in of_inode {
                 self.objects.remove(&object);
             }
@@ -43,21 +47,34 @@ impl ClosedUnsynced {
 
     pub fn take(&mut self) -> Vec<UnsyncedObject> {
         let objects = std::mem::take(&mut self.objects);
-        let unsynced = |(object, (ost, since))| UnsyncedObject { ost, object, since };
+        let unsynced = |((object, ost), since)| UnsyncedObject { ost, object, since };
         objects.into_iter().map(unsynced).collect()
     }
 
     /// Removes and returns those whose file is open again and being synced: that sync covers the writes from before the close,
-    /// too.
-    pub fn take_over(&mut self, unsynced: &mut [UnsyncedObject]) -> Vec<UnsyncedObject> {
+    /// too, also those to objects that have moved to another OST since.
+    pub fn take_over(&mut self, unsynced: &mut Vec<UnsyncedObject>) -> Vec<UnsyncedObject> {
         let mut taken = Vec::new();
-        for one in unsynced {
-            let Some((ost, since)) = self.objects.remove(&one.object) else {
-                continue;
-            };
-            let object = one.object;
-            taken.push(UnsyncedObject { ost, object, since });
-            one.since = one.since.earlier(since);
+        for at in 0..unsynced.len() {
+            let object = unsynced[at].object;
+            let of_object = (object, OstId(0))..=(object, OstId(u16::MAX));
+            let osts: Vec<OstId> = (self.objects.range(of_object))
+                .map(|((_, ost), _)| *ost)
+                .collect();
+            for ost in osts {
+                let Some(since) = self.objects.remove(&(object, ost)) else {
+                    continue;
+                };
+                let closed = UnsyncedObject { ost, object, since };
+                taken.push(closed);
+                match unsynced
+                    .iter_mut()
+                    .find(|it| (it.object, it.ost) == (object, ost))
+                {
+                    Some(open) => open.since = open.since.earlier(since),
+                    None => unsynced.push(closed),
+                }
+            }
         }
         taken
     }
@@ -97,6 +114,26 @@ mod tests {
         ]);
         left.forget_files(&[InodeId(5), InodeId(7)]);
         assert_eq!(left.take(), [unsynced(0, object(6, 0))]);
+        assert_eq!(left.len(), 0);
+    }
+
+    #[test]
+    fn a_sync_takes_over_what_is_unsynced_on_the_former_ost_of_an_object() {
+        let object = ObjectId {
+            ino: InodeId(5),
+            generation: Generation(3),
+            stripe: 0,
+        };
+        let on = |ost| UnsyncedObject {
+            ost: OstId(ost),
+            object,
+            since: UnsyncedSince::default(),
+        };
+        let mut left = ClosedUnsynced::default();
+        left.add([on(1), on(2)]);
+        let mut open = vec![on(2)];
+        assert_eq!(left.take_over(&mut open), [on(1), on(2)]);
+        assert_eq!(open, [on(2), on(1)]);
         assert_eq!(left.len(), 0);
     }
 }

@@ -1,6 +1,9 @@
-//! `gupfs ost`: adds targets to a cluster, and declares them lost.
+//! `gupfs ost`: adds targets to a cluster, drains and removes them, and declares them lost.
 
+mod drain;
 mod lost;
+mod remove;
+mod target;
 
 use crate::cluster::{MDS_PORT, TlsFlags, identity, read_cluster_key, send_request, with_port};
 use crate::daemon::block_on;
@@ -14,10 +17,12 @@ use gupfs_rpc::{AuthKey, ProcessIdentity, Role};
 use gupfs_store::object::{Objects, TargetId};
 use std::path::{Path, PathBuf};
 
-/// Make targets for a cluster, or declare that one is lost
+/// Make targets for a cluster, empty and remove them, or declare that one is lost
 #[derive(Subcommand)]
 pub enum Ost {
     Add(Add),
+    Drain(drain::Drain),
+    Remove(remove::Remove),
     Lost(lost::Lost),
 }
 
@@ -52,6 +57,8 @@ impl Ost {
     pub fn run(self) -> CliResult<Exit> {
         match self {
             Ost::Add(add) => add.run(),
+            Ost::Drain(drain) => drain.run(),
+            Ost::Remove(remove) => remove.run(),
             Ost::Lost(lost) => lost.run(),
         }
     }

@@ -21,7 +21,7 @@ const RECORDS: u64 = 60;
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// The OSTs of an object server.
-fn osts_of(cluster: &TestCluster, oss: usize) -> Vec<u64> {
+pub fn osts_of(cluster: &TestCluster, oss: usize) -> Vec<u64> {
     let at = cluster.osses[oss].served_at();
     let status = cluster.status();
     let targets = status["mds"]["targets"].as_array().unwrap();
@@ -65,7 +65,7 @@ fn run_at_once<T>(what: &Path, run: impl FnOnce() -> T) -> T {
 }
 
 /// Returns when no object of the file is stale, and none is on these OSTs.
-fn wait_until_redundant(path: &Path, lost: &[u64]) {
+pub fn wait_until_redundant(path: &Path, lost: &[u64]) {
     let begun = Instant::now();
     loop {
         let args = ["layout", "get", "--json"];

@@ -9,6 +9,7 @@ mod cached_reads;
 mod call_deadlines;
 mod checked;
 mod clocks;
+mod drained_osts;
 mod encrypted;
 mod failing;
 mod failing_disk;

@@ -1,13 +1,15 @@
-//! The replacement task: members of mirrored stripes on lost OSTs get other OSTs, where the resync task fills them.
+//! The replacement task: members of mirrored stripes on lost OSTs get other OSTs, where the resync task fills them; objects on OSTs that are
+//! drained move to others.
 //!
-//! After a declaration, and after a start with lost OSTs, it walks over all inodes. Files that it must leave, because a session writes them or
+//! After a declaration, and after a start with such OSTs, it walks over all inodes. Files that it must leave, because a session writes them or
 //! no other failure domain has an OST with space, make it walk again.
 
 use super::lost_members::{has_lost_bytes, lost_member_osts};
+use super::moves::{FileMove, FileMover};
 use crate::limits::{INODE_WALK_PAUSE, INODE_WALK_REST, REPLACE_EVERY, SCAN_STEP};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
-use crate::pending_work::{ReplacementProgress, ReplacementRound};
+use crate::pending_work::{ReplacementProgress, ReplacementRound, WalkedDrain};
 use crate::shard_driver::ShardDriver;
 use crate::store::{MetadataStore, damaged_record};
 use bytes::Bytes;
@@ -16,6 +18,7 @@ use gupfs_namespace::{
 };
 use gupfs_platform::Clock;
 use gupfs_proto::{FsError, InodeId, Layout, OstId, Seq};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub struct ReplacementTask {
@@ -48,7 +51,9 @@ impl ReplacementTask {
     async fn walk(&self) -> Result<ReplacementRound, FsError> {
         let mut round = ReplacementRound::default();
         let lost = self.targets.lost();
-        if lost.is_empty() {
+        // Before the first record is read: each file with an object there that the walk does not find was made after the target was out of use.
+        round.draining = self.draining();
+        if lost.is_empty() && round.draining.is_empty() {
             return Ok(round);
         }
         let mut examined = 0;
@@ -57,8 +62,11 @@ impl ReplacementTask {
             loop {
                 let records = self.store.scan_now(&range, SCAN_STEP).await?;
                 self.replace_step(&records, &lost, &mut round).await?;
-                examined += records.len() as u64;
-                self.progress.examined(examined);
+                for (key, _) in &records {
+                    self.move_objects(key, &mut round).await?;
+                    examined += 1;
+                    self.progress.examined(examined);
+                }
                 match records.last() {
                     Some((last, _)) if records.len() == SCAN_STEP => range.from = last.successor(),
                     _ => break,
@@ -67,6 +75,54 @@ impl ReplacementTask {
             }
         }
         Ok(round)
+    }
+
+    fn draining(&self) -> Vec<WalkedDrain> {
+        let draining = self.targets.draining().into_iter();
+        let not_walked = draining.map(|(ost, since)| WalkedDrain {
+            ost,
+            since,
+            files_left: 0,
+        });
+        not_walked.collect()
+    }
+
+    /// Moves the objects of this file away from the OSTs that are being drained.
+    async fn move_objects(
+        &self,
+        key: &RecordKey,
+        round: &mut ReplacementRound,
+    ) -> Result<(), FsError> {
+        if round.draining.is_empty() {
+            return Ok(());
+        }
+        // The newest record: the walk may be slow.
+        let Some(value) = self.store.get_now(key).await? else {
+            return Ok(());
+        };
+        let Some((ino, layout)) = file_layout(key, &value)? else {
+            return Ok(());
+        };
+        let draining = self.targets.draining();
+        let mover = FileMover {
+            store: &self.store,
+            driver: &self.driver,
+            targets: &self.targets,
+        };
+        let is_left = |ost| draining.contains_key(&ost);
+        match mover.move_file(ino, key, value, is_left).await? {
+            FileMove::Elsewhere => {}
+            FileMove::Moved { bytes } => self.progress.moved(bytes),
+            FileMove::Left(why) => {
+                let osts: BTreeSet<OstId> =
+                    layout.objects(ino).map(|(_, _, ost, ..)| ost).collect();
+                for drain in &mut round.draining {
+                    drain.files_left += u64::from(osts.contains(&drain.ost));
+                }
+                round.why.get_or_insert(why);
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the members of these files that are on lost OSTs.

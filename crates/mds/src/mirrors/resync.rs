@@ -36,6 +36,16 @@ enum FileResync {
     Left(String),
 }
 
+/// What the file's objects record of it.
+pub(super) fn owner_of(inode: &Inode) -> ObjectOwner {
+    ObjectOwner {
+        uid: inode.uid,
+        gid: inode.gid,
+        project: inode.project.0,
+        volume: inode.volume.0,
+    }
+}
+
 impl ResyncTask {
     pub async fn run(self) {
         while self.store.failure().is_none() {
@@ -105,12 +115,7 @@ impl ResyncTask {
         if file.truncating.is_some() {
             return Ok(FileResync::Left(format!("inode {ino} is being truncated")));
         }
-        let owner = ObjectOwner {
-            uid: inode.uid,
-            gid: inode.gid,
-            project: inode.project.0,
-            volume: inode.volume.0,
-        };
+        let owner = owner_of(&inode);
         let (mut synced, mut bytes) = (Vec::new(), CopiedBytes::default());
         let mut left = None;
         for (component, index, ost, object, presence) in file.layout.objects(ino) {

@@ -89,6 +89,15 @@ impl TargetEntry {
         }
     }
 
+    /// Whether new files are laid out here.
+    pub(super) fn is_usable(&self) -> bool {
+        self.why_not().is_none()
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        (self.recorded).is_some_and(|known| known.draining_since.is_some())
+    }
+
     /// Why no new file is laid out here.
     pub(super) fn why_not(&self) -> Option<String> {
         match (&self.condition, &self.space) {
@@ -100,6 +109,9 @@ impl TargetEntry {
                 _,
             ) => Some(why.clone()),
             (TargetCondition::Up, Err(unknown)) => Some(unknown.why().to_owned()),
+            (TargetCondition::Up, Ok(_)) if self.is_draining() => {
+                Some("it is being drained".into())
+            }
             (TargetCondition::Up, Ok(space)) if space.available == 0 => Some("it is full".into()),
             (TargetCondition::Up, Ok(_)) => None,
         }

@@ -44,7 +44,7 @@ impl Targets {
         }
         recorded.lost_since = Some(now);
         let recorded = *recorded;
-        (entry.condition, entry.serving) = (condition(now), None);
+        (entry.condition, entry.serving) = (condition(false, now), None);
         // Under the lock: the map with this epoch does not list the target.
         self.epoch.fetch_add(1, AcqRel);
         self.changed.notify_waiters();
@@ -70,14 +70,29 @@ impl Targets {
     }
 }
 
-pub(super) fn condition(since: Timestamp) -> TargetCondition {
-    TargetCondition::Lost(format!("it was declared lost on {}", since.format_minute()))
+pub(super) fn condition(is_removed: bool, since: Timestamp) -> TargetCondition {
+    TargetCondition::Lost(reason(is_removed, since))
 }
 
-/// What the server of a lost target is told.
-pub(super) fn refusal(ost: OstId, since: Timestamp) -> String {
+/// Why a target is not part of the cluster any more.
+pub(super) fn reason(is_removed: bool, since: Timestamp) -> String {
+    let what = if is_removed {
+        "removed"
+    } else {
+        "declared lost"
+    };
+    format!("it was {what} on {}", since.format_minute())
+}
+
+/// What the server of such a target is told.
+pub(super) fn refusal(ost: OstId, is_removed: bool, since: Timestamp) -> String {
+    let what = if is_removed {
+        "removed"
+    } else {
+        "declared lost"
+    };
     format!(
-        "ost{ost} was declared lost on {}; wipe the directory and add it as a new target (`gupfs ost add`)",
+        "ost{ost} was {what} on {}; wipe the directory and add it as a new target (`gupfs ost add`)",
         since.format_minute()
     )
 }

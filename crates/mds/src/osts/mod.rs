@@ -8,6 +8,7 @@
 mod admin;
 mod call;
 mod domains;
+mod drain;
 mod entry;
 mod fence;
 mod identity;
@@ -89,7 +90,9 @@ impl Targets {
                 let recorded = recorded.get(&ost).copied();
                 let lost_since = recorded.and_then(|known| known.lost_since);
                 let condition = match (lost_since, &peer, &dial) {
-                    (Some(since), _, _) => lost::condition(since),
+                    (Some(since), _, _) => {
+                        lost::condition(recorded.is_some_and(|known| known.is_removed), since)
+                    }
                     (None, Some(_), _) => {
                         TargetCondition::Down("its identity is not checked yet".into())
                     }

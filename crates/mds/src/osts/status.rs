@@ -17,8 +17,12 @@ pub struct MdsTargetStatus {
     pub is_up: bool,
     /// Its identity does not match the recorded one, and it waits for an operator.
     pub refused: bool,
-    /// When an administrator declared it lost.
+    /// When an administrator declared it lost, or removed it.
     pub lost_since: Option<Timestamp>,
+    /// Since when its objects move to other targets.
+    pub draining_since: Option<Timestamp>,
+    /// It was drained and removed.
+    pub is_removed: bool,
     pub why_not: Option<String>,
     /// The address of its server; None for a local target, and before its server reported.
     pub address: Option<String>,
@@ -67,6 +71,7 @@ impl Targets {
                 domain,
                 is_up: target.is_up,
                 usable: target.usable,
+                is_draining: target.draining_since.is_some(),
                 why_not: target.why_not,
                 total: target.total,
                 free: target.available,
@@ -87,6 +92,8 @@ impl Targets {
                     is_up: entry.condition.is_up(),
                     refused: matches!(entry.condition, TargetCondition::Refused(_)),
                     lost_since: entry.recorded.and_then(|known| known.lost_since),
+                    draining_since: entry.recorded.and_then(|known| known.draining_since),
+                    is_removed: entry.recorded.is_some_and(|known| known.is_removed),
                     why_not,
                     address: entry.remote.as_ref().map(|remote| remote.address.clone()),
                     incarnation: entry.recorded.map(|r| r.incarnation),

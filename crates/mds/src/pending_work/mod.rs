@@ -16,7 +16,7 @@ mod unfinished;
 pub use confirms::{ConfirmProgress, ConfirmRound, ConfirmStatus};
 pub use purges::{ObjectRemoval, PurgeQueue, PurgeRequest, PurgeStatus};
 pub use removed_files::{RemovedFile, RemovedFiles};
-pub use replacements::{ReplacementProgress, ReplacementRound, ReplacementStatus};
+pub use replacements::{ReplacementProgress, ReplacementRound, ReplacementStatus, WalkedDrain};
 pub use resyncs::{ResyncProgress, ResyncRound, ResyncStatus};
 pub use truncates::{PendingTruncate, PendingTruncates};
 pub use unfinished::{UnfinishedStatus, UnfinishedWork};

@@ -1,6 +1,6 @@
-//! What the replacement of members on lost OSTs has done and has left.
+//! What the replacement of members on lost OSTs, and the drain of OSTs, have done and have left.
 
-use gupfs_proto::FsError;
+use gupfs_proto::{FsError, OstId, Timestamp};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::Notify;
@@ -28,7 +28,21 @@ pub struct ReplacementStatus {
     pub files_left: u64,
     /// Files that have lost bytes.
     pub files_lost: u64,
+    /// Since the start: files of which objects moved away from OSTs that are drained, and their bytes.
+    pub files_moved: u64,
+    pub bytes_moved: u64,
+    /// The OSTs that were being drained during the last complete walk.
+    pub draining: Vec<WalkedDrain>,
     pub last_error: Option<String>,
+}
+
+/// What a walk has found of an OST that was being drained when it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct WalkedDrain {
+    pub ost: OstId,
+    pub since: Timestamp,
+    /// Files that still have objects there.
+    pub files_left: u64,
 }
 
 /// The result of one walk.
@@ -37,6 +51,7 @@ pub struct ReplacementRound {
     pub replaced: u64,
     pub left: u64,
     pub lost: u64,
+    pub draining: Vec<WalkedDrain>,
     pub why: Option<String>,
 }
 
@@ -54,7 +69,7 @@ impl Default for ReplacementProgress {
 }
 
 impl ReplacementProgress {
-    /// An OST was declared lost.
+    /// An OST was declared lost, or its drain begins.
     pub fn expect(&self) {
         self.expected.lock().expected = true;
         self.wake.notify_one();
@@ -80,16 +95,27 @@ impl ReplacementProgress {
         (status.is_walking, status.inodes_examined) = (true, inodes);
     }
 
+    /// The walk has moved objects of a file, with so many bytes.
+    pub fn moved(&self, bytes: u64) {
+        let status = &mut self.expected.lock().status;
+        status.files_moved += 1;
+        status.bytes_moved += bytes;
+    }
+
     /// Notes the result of a walk; returns whether it left files.
     pub fn ended(&self, round: Result<ReplacementRound, FsError>) -> bool {
         let mut replacements = self.expected.lock();
         let (is_complete, round) = match round {
-            Ok(round) => (round.left == 0, round),
+            Ok(round) => {
+                let is_drained = round.draining.iter().all(|drain| drain.files_left == 0);
+                (round.left == 0 && is_drained, round)
+            }
             Err(error) => (
                 false,
                 ReplacementRound {
                     left: replacements.status.files_left,
                     lost: replacements.status.files_lost,
+                    draining: replacements.status.draining.clone(),
                     why: Some(error.to_string()),
                     ..ReplacementRound::default()
                 },
@@ -101,6 +127,7 @@ impl ReplacementProgress {
         status.files_replaced += round.replaced;
         status.files_left = round.left;
         status.files_lost = round.lost;
+        status.draining = round.draining;
         status.last_error = round.why;
         !is_complete
     }

@@ -5,6 +5,7 @@ mod confirm_objects;
 mod drop_session;
 mod lost_found;
 mod members_synced;
+mod move_objects;
 mod purge_done;
 mod record_orphan;
 mod recover_write_lease;
@@ -71,6 +72,12 @@ pub enum BackgroundOp {
         ost: OstId,
         only_stale: bool,
     },
+    /// Objects of the file, as (component, object index), were copied to these OSTs, with every byte, on disk: they are there from now on. The
+    /// file has not changed since the driver began to copy, and no session can write it.
+    MoveObjects {
+        ino: InodeId,
+        objects: Vec<(u32, u32, OstId)>,
+    },
     /// Remove the session's stored replies in this shard, and in the first shard its `S` record.
     DropSession {
         session: SessionId,
@@ -115,6 +122,9 @@ pub(crate) fn apply(view: &mut OpView, ctx: &OpContext, op: &BackgroundOp) -> Op
             ost,
             only_stale,
         } => replace_members::replace_members(view, ctx.targets, *ino, *ost, *only_stale),
+        BackgroundOp::MoveObjects { ino, objects } => {
+            move_objects::move_objects(view, *ino, objects)
+        }
         BackgroundOp::DropSession { session, shard } => {
             drop_session::drop_session(view, *session, *shard)
         }

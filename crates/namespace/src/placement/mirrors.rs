@@ -44,7 +44,7 @@ pub(super) fn add_copies(
 
 /// The target that replaces one of a stripe's members: it can be used now, and is in another failure domain than `others`, which are all other
 /// members. None without such a target.
-pub(crate) fn choose_replacement(
+pub fn choose_replacement(
     targets: &[PlacementTarget],
     others: &[OstId],
     ino: InodeId,
@@ -69,9 +69,13 @@ fn choose_member<'a>(
     let others: Vec<&PlacementTarget> = targets.iter().filter(is_elsewhere).collect();
     let turn = (ino.counter() / targets.len() as u64) as usize;
     let has_space = |target: &&PlacementTarget| target.usable && target.free > 0;
-    // One whose free space is not known, or that is full, and one that is down.
-    let choices: [&dyn Fn(&&PlacementTarget) -> bool; 3] =
-        [&has_space, &|target| target.is_up, &|_| true];
+    // One whose free space is not known, or that is full; one that is being drained, rather than none; and one that is down.
+    let choices: [&dyn Fn(&&PlacementTarget) -> bool; 4] = [
+        &has_space,
+        &|target| target.is_up && !target.is_draining,
+        &|target| target.is_up,
+        &|_| true,
+    ];
     choices.into_iter().find_map(|is_chosen| {
         let among: Vec<&&PlacementTarget> = others.iter().filter(|it| is_chosen(it)).collect();
         (!among.is_empty()).then(|| *among[turn % among.len()])
@@ -92,6 +96,7 @@ mod tests {
             domain: n / 2,
             is_up: true,
             usable: true,
+            is_draining: false,
             why_not: None,
             total: 1000,
             free: 500,

@@ -3,12 +3,13 @@
 
 mod mirrors;
 
-pub(crate) use mirrors::{choose_replacement, domain_count};
+pub use mirrors::choose_replacement;
+pub(crate) use mirrors::domain_count;
 
 use gupfs_proto::layout::{Component, ComponentState, DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::STRIPE_COUNT_MAX;
 use gupfs_proto::meta::PlacementTarget;
-use gupfs_proto::{FileOffset, FsError, Generation, InodeId, Layout, PresenceMap};
+use gupfs_proto::{FileOffset, FsError, Generation, InodeId, Layout, OstId, PresenceMap};
 
 /// A layout for file `ino` whose components get generations from `generation` on.
 ///
@@ -71,6 +72,17 @@ fn stripe_count(template: &DefaultComponent, usable: usize) -> usize {
     count.min(STRIPE_COUNT_MAX as usize / template.redundancy.copies())
 }
 
+/// The OST to which an object of file `ino` moves, away from its own: one with space, without another object of the stripe's component
+/// (`others`) if there is such a one. None if no OST has space.
+pub fn choose_move(targets: &[PlacementTarget], others: &[OstId], ino: InodeId) -> Option<OstId> {
+    let usable = targets.iter().filter(|it| it.usable && it.free > 0);
+    let usable: Vec<&PlacementTarget> = usable.collect();
+    let is_new = |target: &&&PlacementTarget| !others.contains(&target.ost);
+    let new: Vec<&PlacementTarget> = usable.iter().filter(is_new).copied().collect();
+    let among = if new.is_empty() { usable } else { new };
+    (!among.is_empty()).then(|| among[pick_by_free_space(&among, ino)].ost)
+}
+
 /// The fractional parts of n·φ for n = 0, 1, 2, … are distributed evenly over 0..1, those of every k-th n too, because φ is the
 /// number that is hardest to approximate by fractions.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -104,6 +116,7 @@ mod tests {
             domain: i as u32,
             is_up: true,
             usable: true,
+            is_draining: false,
             why_not: None,
             total: 1000,
             free: *free,

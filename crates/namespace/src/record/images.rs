@@ -246,6 +246,8 @@ fn known_targets_of_version_2() {
             owner: OwnerEpoch(300),
             owner_run: 3,
             lost_since: None,
+            draining_since: None,
+            is_removed: false,
         },
         expect!["0207ac020102ac0203"],
     );
@@ -270,6 +272,8 @@ fn a_known_target_of_version_1_has_no_owner() {
         owner: OwnerEpoch(0),
         owner_run: 0,
         lost_since: None,
+        draining_since: None,
+        is_removed: false,
     };
     assert_eq!(read, Ok(expected));
 }
@@ -285,8 +289,34 @@ fn known_targets_that_are_lost_have_version_3() {
             owner: OwnerEpoch(300),
             owner_run: 3,
             lost_since: Some(Timestamp::new(1_700_000_000, 5)),
+            draining_since: None,
+            is_removed: false,
         },
         expect!["0307ac020102ac02030180c49fd50c05"],
+    );
+}
+
+#[test]
+fn known_targets_that_are_drained_have_version_4() {
+    let draining = KnownTarget {
+        incarnation: Incarnation(7),
+        stamp: 300,
+        run: 1,
+        adopting: 2,
+        owner: OwnerEpoch(300),
+        owner_run: 3,
+        lost_since: None,
+        draining_since: Some(Timestamp::new(1_700_000_000, 5)),
+        is_removed: false,
+    };
+    check_image(draining, expect!["0407ac020102ac0203000180c49fd50c0500"]);
+    check_image(
+        KnownTarget {
+            lost_since: Some(Timestamp::new(1_700_000_000, 6)),
+            is_removed: true,
+            ..draining
+        },
+        expect!["0407ac020102ac02030180c49fd50c060180c49fd50c0501"],
     );
 }
 

@@ -74,8 +74,12 @@ pub struct KnownTarget {
     /// has served a later state of this store.
     pub owner: OwnerEpoch,
     pub owner_run: u64,
-    /// When an administrator declared it lost for ever.
+    /// When an administrator declared it lost for ever, or removed it.
     pub lost_since: Option<Timestamp>,
+    /// Since when its objects move to other targets.
+    pub draining_since: Option<Timestamp>,
+    /// It was drained and removed: it is lost, but no bytes are.
+    pub is_removed: bool,
 }
 
 /// `K`: the newest write verifier of a target that was retired because a sync failed. Only the metadata server uses it, no
@@ -87,9 +91,12 @@ pub struct RetiredVerifier {
     pub upto: WriteVerifier,
 }
 
-/// Of a target that is not lost: a former program reads it, and refuses a store with a lost target, for which it would wait.
+/// Of a target that is neither lost nor drained: a former program reads it, and refuses a store with a lost target, for which it would
+/// wait, and with a drained one, where it would place new files.
 const TARGET_VERSION: u8 = 2;
+/// Of a lost target that was never drained.
 const LOST_TARGET_VERSION: u8 = 3;
+const DRAINED_TARGET_VERSION: u8 = 4;
 
 /// `G` before the metadata server told targets its owner epoch.
 #[derive(Serialize, Deserialize)]
@@ -110,6 +117,18 @@ struct KnownTargetV2 {
     owner_run: u64,
 }
 
+/// `G` before targets could be drained.
+#[derive(Serialize, Deserialize)]
+struct KnownTargetV3 {
+    incarnation: Incarnation,
+    stamp: u64,
+    run: u64,
+    adopting: u64,
+    owner: OwnerEpoch,
+    owner_run: u64,
+    lost_since: Option<Timestamp>,
+}
+
 impl From<KnownTargetV1> for KnownTargetV2 {
     fn from(old: KnownTargetV1) -> KnownTargetV2 {
         KnownTargetV2 {
@@ -123,9 +142,9 @@ impl From<KnownTargetV1> for KnownTargetV2 {
     }
 }
 
-impl From<KnownTargetV2> for KnownTarget {
-    fn from(old: KnownTargetV2) -> KnownTarget {
-        KnownTarget {
+impl From<KnownTargetV2> for KnownTargetV3 {
+    fn from(old: KnownTargetV2) -> KnownTargetV3 {
+        KnownTargetV3 {
             incarnation: old.incarnation,
             stamp: old.stamp,
             run: old.run,
@@ -137,10 +156,38 @@ impl From<KnownTargetV2> for KnownTarget {
     }
 }
 
+impl From<KnownTargetV3> for KnownTarget {
+    fn from(old: KnownTargetV3) -> KnownTarget {
+        KnownTarget {
+            incarnation: old.incarnation,
+            stamp: old.stamp,
+            run: old.run,
+            adopting: old.adopting,
+            owner: old.owner,
+            owner_run: old.owner_run,
+            lost_since: old.lost_since,
+            draining_since: None,
+            is_removed: false,
+        }
+    }
+}
+
 impl Record for KnownTarget {
     fn encode(&self) -> Bytes {
+        if self.draining_since.is_some() || self.is_removed {
+            return encode_body(DRAINED_TARGET_VERSION, self);
+        }
         if self.lost_since.is_some() {
-            return encode_body(LOST_TARGET_VERSION, self);
+            let not_drained = KnownTargetV3 {
+                incarnation: self.incarnation,
+                stamp: self.stamp,
+                run: self.run,
+                adopting: self.adopting,
+                owner: self.owner,
+                owner_run: self.owner_run,
+                lost_since: self.lost_since,
+            };
+            return encode_body(LOST_TARGET_VERSION, &not_drained);
         }
         let not_lost = KnownTargetV2 {
             incarnation: self.incarnation,
@@ -154,15 +201,13 @@ impl Record for KnownTarget {
     }
 
     fn decode(value: &Bytes) -> Result<KnownTarget, RecordDecodeError> {
-        match value.first() {
-            Some(&V1) => {
-                decode_body::<KnownTargetV1>(V1, value).map(|old| KnownTargetV2::from(old).into())
-            }
-            Some(&TARGET_VERSION) => {
-                decode_body::<KnownTargetV2>(TARGET_VERSION, value).map(KnownTarget::from)
-            }
-            _ => decode_body(LOST_TARGET_VERSION, value),
-        }
+        let before_drains = match value.first() {
+            Some(&V1) => KnownTargetV2::from(decode_body::<KnownTargetV1>(V1, value)?).into(),
+            Some(&TARGET_VERSION) => decode_body::<KnownTargetV2>(TARGET_VERSION, value)?.into(),
+            Some(&LOST_TARGET_VERSION) => decode_body(LOST_TARGET_VERSION, value)?,
+            _ => return decode_body(DRAINED_TARGET_VERSION, value),
+        };
+        Ok(KnownTargetV3::into(before_drains))
     }
 }
 

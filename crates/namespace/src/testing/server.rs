@@ -69,6 +69,7 @@ impl TestServer {
             domain: u32::from(ost),
             is_up: true,
             usable: true,
+            is_draining: false,
             why_not: None,
             total: 1 << 40,
             free: 1 << 39,

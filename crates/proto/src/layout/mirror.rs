@@ -95,6 +95,16 @@ impl Component {
         Ok(())
     }
 
+    /// The object is on another target from now on, with the same bytes.
+    ///
+    /// # Errors
+    /// `Invalid` without such an object.
+    pub fn move_object(&mut self, index: usize, target: OstId) -> Result<(), FsError> {
+        *self.targets.get_mut(index).ok_or(FsError::Invalid)? = target;
+        self.raise_version();
+        Ok(())
+    }
+
     /// A stale member has every byte that the stripe's full members have.
     pub fn mark_full(&mut self, index: usize) {
         if self.presence.get(index) == Presence::Stale {

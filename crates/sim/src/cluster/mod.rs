@@ -6,6 +6,7 @@
 //! Enter  at `run` (the simulation of a seed), or at `with_two_kernels` (programs above the model of the kernel).
 
 mod access_check;
+mod administrator;
 mod attacker;
 mod call_arguments;
 mod call_history;

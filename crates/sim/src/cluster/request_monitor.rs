@@ -255,10 +255,9 @@ impl RequestMonitor {
                 state.access_check.take_lease(ino, session, false);
                 (state.rare_events).count("write lease granted with a new file");
             }
-            (
-                meta::MetaOp::MarkStale { ino, objects },
-                Ok(meta::MetaReplyBody::Opened(opened)),
-            ) if !objects.is_empty() => {
+            (meta::MetaOp::MarkStale { ino, objects }, Ok(meta::MetaReplyBody::Opened(opened)))
+                if !objects.is_empty() =>
+            {
                 for (component, index) in objects {
                     let component = &opened.layout.components[component as usize];
                     let member = component.object(ino, index as usize);

@@ -8,7 +8,7 @@ use super::private_dir::PrivateDirProgram;
 use super::shared_dir::SharedDirProgram;
 use super::shared_state::{FILE_BLOCKS, RECORDS_OF_BLOCK, SharedState, repeated_value};
 use super::simulated_cluster::SimulatedCluster;
-use super::{attacker, faults};
+use super::{administrator, attacker, faults};
 use crate::event_log::EventLog;
 use crate::seeds::SeedRun;
 use gupfs_client::{Client, WriteOptions};
@@ -41,11 +41,17 @@ pub fn run(seed: u64, verbose: bool) -> SeedRun {
         let random = FakeRandom::new(seed ^ 0xc1_5eed);
         let mut programs = start_programs(&cluster, &client, &random).await;
         programs.extend(faults::start(&cluster, &random));
-        let (one, random) = (cluster.clone(), random.fork());
+        let (one, attacker_random) = (cluster.clone(), random.fork());
         let attacker = cluster.attacker.clone();
         programs.push(cluster.spawn("attacker", async move {
-            attacker::work(one, attacker, random).await;
+            attacker::work(one, attacker, attacker_random).await;
         }));
+        if administrator::is_there(seed) {
+            let one = cluster.clone();
+            programs.push(cluster.spawn("administrator", async move {
+                administrator::work(one, random).await;
+            }));
+        }
         let fault_time = match cluster.fault_record.plan().only() {
             None => FAULT_TIME,
             Some(FaultKind::LongPartitions | FaultKind::Freezes) => FAULT_TIME_OF_LONG_PARTITIONS,

@@ -3,7 +3,8 @@
 use gupfs_sim::{cluster, seeds};
 
 /// Minimum count of each rare event in a run of the usual length.
-const RARE: [(&str, u64); 46] = [
+const RARE: [(&str, u64); 47] = [
+    ("drain that moved files", 30),
     ("answered change resent to the same instance", 4),
     ("capability of a former lease holder refused", 200),
     ("answered change resent to a later instance", 15),

@@ -206,6 +206,10 @@ impl ObjectIo {
         objects: &[UnsyncedObject],
     ) -> Result<Vec<UnsyncedObject>, FsError> {
         let mut lost = Vec::new();
+        if self.osts.is_gone(ost) {
+            // It was removed from the cluster, or declared lost: this is the last chance to say so.
+            return Ok(objects.to_vec());
+        }
         for batch in objects.chunks(SYNC_BATCH) {
             let objects = batch.iter().map(|unsynced| unsynced.object).collect();
             match self.osts.call(ost, data::DataOp::Sync { objects }).await? {

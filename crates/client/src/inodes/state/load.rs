@@ -3,7 +3,7 @@
 use super::InodeState;
 use bytes::Bytes;
 use gupfs_proto::meta::OpenInfo;
-use gupfs_proto::{Attr, FileMode, FileOffset, Layout};
+use gupfs_proto::{Attr, FileMode, FileOffset, InodeId, Layout};
 
 impl InodeState {
     /// Takes the server's reply unless this state is authoritative. Replies may overtake each other.
@@ -123,7 +123,9 @@ impl InodeState {
     }
 
     fn adopt_layout(&mut self, layout: Layout, fresh: bool, knows_objects: bool) {
-        self.objects.adopt_layout(layout, fresh, knows_objects);
+        // Before the first attributes there is no former layout, and so no object that could have moved.
+        let ino = (self.server_attr.as_ref()).map_or(InodeId(0), |attr| attr.ino);
+        self.objects.adopt_layout(ino, layout, fresh, knows_objects);
         if let Some(base) = &self.server_attr
             && self.times.is_unchanged()
         {

@@ -162,7 +162,7 @@ mod tests {
             version: 1,
         };
         let mut objects = FileObjects::default();
-        objects.adopt_layout(layout, true, true);
+        objects.adopt_layout(INO, layout, true, true);
         objects
     }
 
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(osts(&objects).len(), 1);
         recorded.components[0].presence.set(0, Presence::Present);
         recorded.components[0].mark_full(1);
-        objects.adopt_layout(recorded, false, true);
+        objects.adopt_layout(INO, recorded, false, true);
         assert_eq!(osts(&objects).len(), 2);
         assert_eq!(
             objects.layout().components[0].presence.get(1),

@@ -2,7 +2,7 @@
 
 use super::chunks::{self, ObjectSpan};
 use super::member_object::MemberObject;
-use super::object_state::ObjectState;
+use super::object_state::{ObjectState, UnsyncedObject};
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{
     ByteCount, Component, FileOffset, InodeId, Layout, ObjectId, Presence, StripeChunk,
@@ -18,8 +18,18 @@ pub struct FileObjects {
     pub(super) states: Vec<ObjectState>,
     /// Members may be stale that are not known as stale here.
     pub(super) may_have_unknown_stale: bool,
+    /// Unsynced changes of objects without redundancy that have moved to another OST since: their former OST says whether it lost them before.
+    pub(super) left_behind: LeftBehind,
     /// There may be unsynced objects that are not marked here, because they were written before the state was loaded.
     pub(super) may_have_unknown_unsynced: bool,
+}
+
+/// Objects on their former OSTs.
+#[derive(Default)]
+pub struct LeftBehind {
+    pub(super) unsynced: Vec<UnsyncedObject>,
+    /// A sync of these is in progress.
+    pub(super) syncing: Vec<UnsyncedObject>,
 }
 
 /// Which objects an attribute report lists, as (component, stripe).
@@ -43,7 +53,13 @@ impl FileObjects {
     }
 
     /// `fresh`: the server has just made the layout, so it has no objects. `knows_objects`: the presence known here is right.
-    pub fn adopt_layout(&mut self, mut layout: Layout, fresh: bool, knows_objects: bool) {
+    pub fn adopt_layout(
+        &mut self,
+        ino: InodeId,
+        mut layout: Layout,
+        fresh: bool,
+        knows_objects: bool,
+    ) {
         let mut objects = Vec::new();
         let mut before = 0;
         let known: Vec<_> = self
@@ -68,8 +84,18 @@ impl FileObjects {
                     Some((old, _)) if old.presence.get(stripe) == Presence::Stale => {
                         ObjectState::default()
                     }
-                    // A member that was replaced: what is known is about its object on the former OST.
-                    Some((old, _)) if old.targets.get(stripe) != component.targets.get(stripe) => {
+                    // It was moved, or replaced: what is known is about the object on the former OST.
+                    Some((old, first))
+                        if old.targets.get(stripe) != component.targets.get(stripe) =>
+                    {
+                        let since = self.states[first + stripe].sync.since();
+                        if let (Some(since), false) = (since, component.is_mirrored()) {
+                            self.left_behind.unsynced.push(UnsyncedObject {
+                                ost: old.targets[stripe],
+                                object: old.object(ino, stripe),
+                                since,
+                            });
+                        }
                         ObjectState::default()
                     }
                     Some((old, first)) if knows_objects => {
@@ -325,7 +351,7 @@ mod tests {
 
     fn fresh() -> FileObjects {
         let mut objects = FileObjects::default();
-        objects.adopt_layout(layout(Presence::Maybe), true, true);
+        objects.adopt_layout(INO, layout(Presence::Maybe), true, true);
         objects
     }
 
@@ -345,7 +371,7 @@ mod tests {
     #[test]
     fn the_blocks_of_a_file_are_known_when_those_of_all_objects_are() {
         let mut objects = FileObjects::default();
-        objects.adopt_layout(layout(Presence::Maybe), false, true);
+        objects.adopt_layout(INO, layout(Presence::Maybe), false, true);
         assert_eq!(objects.blocks(), None);
         let first = objects.unknown(INO)[0].object;
         objects.learned(first, Some(written(8).0));

@@ -16,6 +16,11 @@ impl FileObjects {
                 taken.push(UnsyncedObject { ost, object, since });
             }
         }
+        // Those whose sync failed, and those that have moved meanwhile.
+        self.left_behind
+            .syncing
+            .append(&mut self.left_behind.unsynced);
+        taken.extend(&self.left_behind.syncing);
         taken
     }
 
@@ -23,6 +28,10 @@ impl FileObjects {
     pub fn sync_finished(&mut self, succeeded: bool) {
         for object in &mut self.states {
             object.sync.finish(succeeded);
+        }
+        let mut left = std::mem::take(&mut self.left_behind.syncing);
+        if !succeeded {
+            self.left_behind.unsynced.append(&mut left);
         }
     }
 
@@ -46,6 +55,8 @@ impl FileObjects {
             let since: UnsyncedSince = known.sync.since()?;
             Some(UnsyncedObject { ost, object, since })
         })
+        .chain(self.left_behind.unsynced.iter().copied())
+        .chain(self.left_behind.syncing.iter().copied())
         .collect()
     }
 }
@@ -61,7 +72,7 @@ mod tests {
     fn after_a_load_every_object_that_may_exist_is_synced_once() {
         let mut objects = FileObjects::default();
         objects.load(false);
-        objects.adopt_layout(layout(Presence::Maybe), false, true);
+        objects.adopt_layout(INO, layout(Presence::Maybe), false, true);
         assert_eq!(objects.unsynced(INO).len(), 0);
         assert_eq!(objects.take_unsynced(INO).len(), 2);
         objects.sync_finished(true);
@@ -71,10 +82,29 @@ mod tests {
     #[test]
     fn a_failed_sync_leaves_its_objects_unsynced() {
         let mut objects = FileObjects::default();
-        objects.adopt_layout(layout(Presence::Maybe), true, true);
+        objects.adopt_layout(INO, layout(Presence::Maybe), true, true);
         objects.mark_dirty(0, 1);
         assert_eq!(objects.take_unsynced(INO).len(), 1);
         objects.sync_finished(false);
         assert_eq!(objects.take_unsynced(INO).len(), 1);
+    }
+
+    #[test]
+    fn an_unsynced_object_that_moves_is_synced_on_its_former_ost_too() {
+        let mut objects = FileObjects::default();
+        objects.adopt_layout(INO, layout(Presence::Maybe), true, true);
+        objects.mark_dirty(0, 1);
+        let before = objects.unsynced(INO);
+        assert_eq!(before.len(), 1);
+        let mut moved = layout(Presence::Present);
+        moved.components[0].targets[1] = gupfs_proto::OstId(77);
+        objects.adopt_layout(INO, moved, false, false);
+        assert_eq!(objects.unsynced(INO), before);
+        for succeeded in [false, true] {
+            assert!(objects.take_unsynced(INO).contains(&before[0]));
+            objects.sync_finished(succeeded);
+        }
+        assert_eq!(objects.unsynced(INO), []);
+        assert!(!objects.take_unsynced(INO).contains(&before[0]));
     }
 }

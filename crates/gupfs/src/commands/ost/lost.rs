@@ -1,16 +1,13 @@
 //! `gupfs ost lost`: declares that a target is lost for ever, and lists the files that have lost bytes.
 
+use super::target::{TargetFlags, TargetRequests, show_progress};
 use crate::amount::show_count;
-use crate::cluster::{MDS_PORT, TlsFlags, identity, read_cluster_key, send_request, with_port};
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
 use clap::Args;
-use gupfs_platform::Platform;
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest, LostFile, LostFilePosition};
 use gupfs_proto::{OstId, Timestamp};
-use gupfs_rpc::{AuthKey, ProcessIdentity, Role};
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
 
 /// Declare that a target is lost for ever, and list the files that have lost bytes
 #[derive(Args)]
@@ -28,17 +25,8 @@ the last has the number of files.
 Exit codes: 0 declared lost, now or before · 1 refused, for instance because the target serves · 2 the key is wrong · 3 the \
 metadata server cannot be reached")]
 pub struct Lost {
-    /// The number of the target, as `gupfs status` and `gupfs df` show it
-    #[arg(value_name = "N", value_parser = parse_ost)]
-    ost: OstId,
-    /// The metadata server [default: 127.0.0.1:7700]
-    #[arg(long, value_name = "HOST[:PORT]")]
-    mds: Option<String>,
-    /// The cluster's key [default: /etc/gupfs/cluster.key, if it is there]
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
     #[command(flatten)]
-    tls: TlsFlags,
+    target: TargetFlags,
     /// Also if the target serves now
     #[arg(long)]
     yes: bool,
@@ -47,26 +35,10 @@ pub struct Lost {
     json: bool,
 }
 
-/// What the command asks the metadata server with.
-struct LostRequests {
-    identity: ProcessIdentity,
-    mds: String,
-    ost: OstId,
-}
-
 impl Lost {
     pub fn run(self) -> CliResult<Exit> {
         crate::logging::start_quiet();
-        let platform = Platform::real();
-        let requests = LostRequests {
-            identity: identity(
-                &platform,
-                read_cluster_key(self.key.as_deref())?.map(AuthKey::from),
-                self.tls.read()?,
-            ),
-            mds: with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT),
-            ost: self.ost,
-        };
+        let requests = self.target.requests()?;
         block_on(async {
             let since = self.declare(&requests).await?;
             self.list_files(&requests, since).await
@@ -75,11 +47,11 @@ impl Lost {
     }
 
     /// Declares the target lost; returns since when it is.
-    async fn declare(&self, requests: &LostRequests) -> CliResult<Timestamp> {
-        let mut reply = requests.declare(self.yes).await?;
+    async fn declare(&self, requests: &TargetRequests) -> CliResult<Timestamp> {
+        let mut reply = declare(requests, self.yes).await?;
         if let ClusterReplyBody::TargetServes { address } = &reply {
             confirm(requests.ost, address.as_deref())?;
-            reply = requests.declare(true).await?;
+            reply = declare(requests, true).await?;
         }
         let ClusterReplyBody::TargetLost { since, is_new } = reply else {
             return Err(requests.unexpected_reply());
@@ -96,10 +68,10 @@ impl Lost {
     }
 
     /// Prints the files a part at a time, so that there may be any number of them.
-    async fn list_files(&self, requests: &LostRequests, since: Timestamp) -> CliResult<()> {
+    async fn list_files(&self, requests: &TargetRequests, since: Timestamp) -> CliResult<()> {
         let (mut from, mut files, mut examined) = (None, 0, 0);
         loop {
-            let page = requests.next_files(from).await?;
+            let page = next_files(requests, from).await?;
             for file in &page.files {
                 println!("{}", self.show(file));
             }
@@ -117,7 +89,7 @@ impl Lost {
                 let since = since.format_minute();
                 println!(
                     "{}",
-                    serde_json::json!({ "ost": self.ost.0, "lost_since": since, "files": files, "inodes_examined": examined })
+                    serde_json::json!({ "ost": self.target.ost.0, "lost_since": since, "files": files, "inodes_examined": examined })
                 );
             }
             false => println!(
@@ -145,41 +117,29 @@ struct LostFilePart {
     next: Option<LostFilePosition>,
 }
 
-impl LostRequests {
-    async fn declare(&self, while_serving: bool) -> CliResult<ClusterReplyBody> {
-        let ost = self.ost;
-        self.send(ClusterRequest::DeclareLost { ost, while_serving })
-            .await
-    }
+async fn declare(requests: &TargetRequests, while_serving: bool) -> CliResult<ClusterReplyBody> {
+    let ost = requests.ost;
+    let request = ClusterRequest::DeclareLost { ost, while_serving };
+    requests.send(request).await
+}
 
-    async fn next_files(&self, from: Option<LostFilePosition>) -> CliResult<LostFilePart> {
-        let ost = self.ost;
-        let request = ClusterRequest::LostFiles { ost, from };
-        match self.send(request).await? {
-            ClusterReplyBody::LostFiles {
-                files,
-                examined,
-                next,
-            } => Ok(LostFilePart {
-                files,
-                examined,
-                next,
-            }),
-            _ => Err(self.unexpected_reply()),
-        }
-    }
-
-    /// In the role of an object server, as `gupfs ost add`: no other role may change the targets.
-    async fn send(&self, request: ClusterRequest) -> CliResult<ClusterReplyBody> {
-        let sent = send_request(&self.identity, &self.mds, Role::Oss, request).await;
-        sent.map(|(reply, _)| reply)
-    }
-
-    fn unexpected_reply(&self) -> CliError {
-        CliError::new(format!(
-            "'{}' sent an unexpected reply about ost{}",
-            self.mds, self.ost
-        ))
+async fn next_files(
+    requests: &TargetRequests,
+    from: Option<LostFilePosition>,
+) -> CliResult<LostFilePart> {
+    let ost = requests.ost;
+    let request = ClusterRequest::LostFiles { ost, from };
+    match requests.send(request).await? {
+        ClusterReplyBody::LostFiles {
+            files,
+            examined,
+            next,
+        } => Ok(LostFilePart {
+            files,
+            examined,
+            next,
+        }),
+        _ => Err(requests.unexpected_reply()),
     }
 }
 
@@ -190,13 +150,6 @@ fn one_line(path: &str) -> String {
         false => letter.to_string(),
     });
     escaped.collect()
-}
-
-/// "3" or "ost3".
-fn parse_ost(text: &str) -> Result<OstId, String> {
-    let number = text.strip_prefix("ost").unwrap_or(text);
-    let bad = |_| format!("'{text}' is no number of a target");
-    number.parse().map(OstId).map_err(bad)
 }
 
 /// Asks the administrator whether a target that serves is lost.
@@ -220,13 +173,6 @@ fn confirm(ost: OstId, address: Option<&str>) -> CliResult<()> {
     match read.is_ok() && answer.trim() == "yes" {
         true => Ok(()),
         false => Err(refused),
-    }
-}
-
-/// Replaces the last line of a terminal.
-fn show_progress(text: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{text}");
     }
 }
 

@@ -259,6 +259,7 @@ fn background_tasks(out: &mut String, mds: &MdsStatus) {
         );
     }
     replacement_text(out, mds);
+    drain_text(out, mds);
     let failures = [
         &mds.purge.last_error,
         &unfinished.last_error,
@@ -274,7 +275,7 @@ fn background_tasks(out: &mut String, mds: &MdsStatus) {
 
 /// What is done about lost OSTs.
 fn replacement_text(out: &mut String, mds: &MdsStatus) {
-    if !mds.targets.iter().any(|target| target.lost_since.is_some()) {
+    if !(mds.targets.iter()).any(|target| target.lost_since.is_some() && !target.is_removed) {
         return;
     }
     let replacement = &mds.replacement;
@@ -295,11 +296,48 @@ fn replacement_text(out: &mut String, mds: &MdsStatus) {
     }
 }
 
+/// How far the drains of OSTs are.
+fn drain_text(out: &mut String, mds: &MdsStatus) {
+    let replacement = &mds.replacement;
+    for target in &mds.targets {
+        let Some(since) = target
+            .draining_since
+            .filter(|_| target.lost_since.is_none())
+        else {
+            continue;
+        };
+        let mut walked = replacement.draining.iter();
+        let walked = walked.find(|drain| (drain.ost, drain.since) == (target.ost, since));
+        let left = match walked.map(|drain| drain.files_left) {
+            Some(0) => format!("it is empty (`gupfs ost remove {}`)", target.ost),
+            Some(left) => format!("{} files are left there", show_count(left)),
+            None => "not all files are examined yet".into(),
+        };
+        let _ = writeln!(
+            out,
+            "drain     ost{} since {}: {left} · {} files moved, {}",
+            target.ost,
+            since.format_minute(),
+            show_count(replacement.files_moved),
+            show_size(replacement.bytes_moved)
+        );
+    }
+    if replacement.is_walking && !replacement.draining.is_empty() {
+        let _ = writeln!(
+            out,
+            "          {} of {} inodes examined for objects that must move",
+            show_count(replacement.inodes_examined),
+            mds.inodes.map_or("unknown".into(), show_count)
+        );
+    }
+}
+
 /// A target of an object server on another host, as the metadata server knows it.
 fn remote_ost_text(out: &mut String, target: &gupfs_mds::osts::MdsTargetStatus) {
     let name = format!("ost{}", target.ost);
     let address = target.address.as_deref().unwrap_or("an unknown address");
     let _ = match &target.why_not {
+        Some(why) if target.is_removed => writeln!(out, "{name:<9} removed: {why}"),
         Some(why) if target.lost_since.is_some() => writeln!(out, "{name:<9} LOST: {why}"),
         None => writeln!(
             out,

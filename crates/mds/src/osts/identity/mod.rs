@@ -117,6 +117,8 @@ fn first_seen(reported: &TargetIdentity) -> KnownTarget {
         owner: OwnerEpoch(0),
         owner_run: 0,
         lost_since: None,
+        draining_since: None,
+        is_removed: false,
     }
 }
 

@@ -28,6 +28,8 @@ fn known(stamp: u64, run: u64) -> KnownTarget {
         owner: OwnerEpoch(8),
         owner_run: 800,
         lost_since: None,
+        draining_since: None,
+        is_removed: false,
     }
 }
 

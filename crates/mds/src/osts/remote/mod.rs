@@ -103,6 +103,8 @@ impl Targets {
             owner: OwnerEpoch(0),
             owner_run: 0,
             lost_since: None,
+            draining_since: None,
+            is_removed: false,
         };
         list.insert(
             ost,

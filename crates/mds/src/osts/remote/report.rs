@@ -56,8 +56,11 @@ impl Targets {
                 "the metadata server's own process serves it",
             ));
         }
-        if let Some(since) = entry.recorded.and_then(|known| known.lost_since) {
-            return Ok(ReportOutcome::refused(lost::refusal(report.ost, since)));
+        if let Some(known) = entry.recorded
+            && let Some(since) = known.lost_since
+        {
+            let why = lost::refusal(report.ost, known.is_removed, since);
+            return Ok(ReportOutcome::refused(why));
         }
         let open = match &report.open {
             Ok(open) => open,

@@ -187,6 +187,8 @@ async fn after_a_start_a_live_original_reports_before_its_copy_is_believed() {
         owner: OwnerEpoch(3),
         owner_run: 30,
         lost_since: None,
+        draining_since: None,
+        is_removed: false,
     };
     let identity_context = targets().identity_context;
     let recorded = BTreeMap::from([(OstId(0), known)]);

@@ -72,6 +72,10 @@ fn run_replacement(test: &mut LargestRecords) {
         },
     );
     assert_ne!(test.server.file(ino).layout.components[0].targets[0], ost);
+    let objects: Vec<_> = (test.server.file(ino).layout.objects(ino))
+        .map(|(component, index, ..)| (component as u32, index as u32, ost))
+        .collect();
+    test.run_background("move objects", BackgroundOp::MoveObjects { ino, objects });
 }
 
 /// Removes the file's only name, and the file with its last session.

@@ -4,6 +4,7 @@ use super::{millis, pause, span};
 use crate::cluster::fault_plan::FaultKind;
 use crate::cluster::simulated_cluster::SimulatedCluster;
 use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::limits::{CLIENT_TERM, RENEW_INTERVAL};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,9 @@ const RECONNECTS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A network partition of this length ends a session.
 const LONG_PARTITION: Duration = Duration::from_secs(27);
+
+/// Shorter than the time between the end of a client's term and the end of its session.
+const LOSS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Breaks connections, and partitions hosts for a while.
 pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
@@ -101,7 +105,11 @@ async fn partition(
         cluster.monitor.count("client partitioned from all servers");
         osses().for_each(|oss| cluster.net.partition_one_way(one, &oss));
     }
-    cluster.sleep(time).await;
+    let sleep = cluster.sleep(time);
+    match from_all_servers && time > Duration::from_millis(SHORT_PARTITION) {
+        true => lose_writes_of_isolated_client(cluster, sleep).await,
+        false => sleep.await,
+    }
     if from_all_servers {
         osses().for_each(|oss| cluster.net.heal(one, &oss));
     }
@@ -111,6 +119,26 @@ async fn partition(
             .fault_record
             .isolation_ended(client, number, cluster.millis());
         end_isolation(cluster);
+    }
+}
+
+/// A client that reaches no server still answers writes until its term ends. Its session ends a little later, and what it has not sent is lost
+/// then: at some time between the two.
+async fn lose_writes_of_isolated_client(
+    cluster: &Arc<SimulatedCluster>,
+    sleep: impl Future<Output = ()>,
+) {
+    let losing = async {
+        cluster.sleep(CLIENT_TERM - 2 * RENEW_INTERVAL).await;
+        loop {
+            cluster.sleep(LOSS_INTERVAL).await;
+            cluster.lose_unsent_bytes();
+        }
+    };
+    tokio::select! {
+        biased;
+        () = sleep => {}
+        () = losing => {}
     }
 }
 

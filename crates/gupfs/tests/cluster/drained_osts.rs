@@ -1,0 +1,178 @@
+//! The OSTs of an object server are drained and removed while programs write and read: the server can be switched off then, and every
+//! byte is elsewhere.
+
+use crate::lost_osts::{osts_of, wait_until_redundant};
+use crate::mirrored_files::{
+    check, cluster_with_mirrors, content, set_mirrored, wait_until_all_targets_are_up, write,
+};
+use crate::running::{can_mount, command};
+use crate::test_cluster::TestCluster;
+use serde_json::Value;
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Records of each file: more than the first component of a layout.
+const RECORDS: u64 = 60;
+
+fn run(cluster: &TestCluster, what: &str, ost: u64, more: &[&str]) -> Output {
+    let (ost, key) = (ost.to_string(), cluster.key());
+    let args = ["ost", what, &ost, "--mds", &cluster.at, "--key", &key];
+    command().args(args).args(more).output().unwrap()
+}
+
+fn refused(output: &Output, why: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(why), "{said}");
+}
+
+fn drained(cluster: &TestCluster, ost: u64) {
+    let output = run(cluster, "drain", ost, &["--wait", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["is_drained"], true, "{said}");
+}
+
+fn files(dir: &str, count: usize) -> Vec<PathBuf> {
+    let name = |i| Path::new(dir).join(format!("f{i}"));
+    (0..count).map(name).collect()
+}
+
+/// Rewrites records of a file until it is told to stop, a new open for each round; returns how often.
+fn rewrite(path: &Path, stop: &AtomicBool) -> u64 {
+    let mut rounds = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        write(&file, 3..40);
+        file.sync_all().unwrap();
+        drop(file);
+        check(path, RECORDS);
+        rounds += 1;
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    rounds
+}
+
+#[test]
+fn a_drained_server_is_switched_off_and_no_byte_is_lost() {
+    if !can_mount() {
+        return;
+    }
+    let mut cluster = cluster_with_mirrors(3, 2);
+    let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
+    fs::create_dir(a.join("kept")).unwrap();
+    set_mirrored(&a.join("kept"));
+    wait_until_all_targets_are_up(&a.join("kept"));
+    fs::create_dir(a.join("plain")).unwrap();
+    let (kept, plain) = (files("kept", 4), files("plain", 12));
+    for path in kept.iter().chain(&plain) {
+        let file = File::create_new(a.join(path)).unwrap();
+        write(&file, 0..RECORDS);
+    }
+    let small = a.join("small");
+    fs::write(&small, content(7)).unwrap();
+
+    let osts = osts_of(&cluster, 0);
+    refused(&run(&cluster, "remove", osts[0], &[]), "not being drained");
+    refused(
+        &run(&cluster, "drain", 99, &[]),
+        "no target with this number",
+    );
+    // What is open for writing stays.
+    let held = OpenOptions::new()
+        .write(true)
+        .open(a.join(&plain[0]))
+        .unwrap();
+    write(&held, 0..1);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let rewriting = [&plain[1], &kept[1]];
+        let writers = rewriting.map(|path| {
+            let (path, stop) = (b.join(path), &stop);
+            scope.spawn(move || rewrite(&path, stop))
+        });
+        for ost in &osts {
+            let begun = run(&cluster, "drain", *ost, &[]);
+            assert!(begun.status.success(), "{begun:?}");
+        }
+        // The drains go on after a restart of the metadata server.
+        cluster.mds.kill();
+        cluster.mds.start_again_with(&["--allow-mirrors"]);
+        cluster.wait_until("held back by an open file", |status| {
+            status["mds"]["replacement"]["draining"]
+                .as_array()
+                .is_some_and(|drains| drains.iter().any(|it| it["files_left"] == 1))
+        });
+        let on_both = osts.iter().map(|ost| run(&cluster, "remove", *ost, &[]));
+        let refusals = on_both.filter(|output| !output.status.success());
+        assert!(refusals.count() > 0, "an OST with an object was removed");
+        drop(held);
+        for ost in &osts {
+            drained(&cluster, *ost);
+        }
+        stop.store(true, Ordering::Relaxed);
+        for writer in writers {
+            assert!(writer.join().unwrap() > 0);
+        }
+    });
+    for path in &kept {
+        wait_until_redundant(&a.join(path), &osts);
+    }
+    for ost in &osts {
+        let removed = run(&cluster, "remove", *ost, &[]);
+        assert!(removed.status.success(), "{removed:?}");
+        // Nor is it drained or removed by mistake later.
+        assert!(run(&cluster, "remove", *ost, &[]).status.success());
+        refused(&run(&cluster, "drain", *ost, &[]), "removed on");
+    }
+    cluster.osses[0].kill();
+    fs::remove_dir_all(cluster.osts(0)).unwrap();
+    for mount in [&a, &b] {
+        for path in kept.iter().chain(&plain) {
+            check(&mount.join(path), RECORDS);
+        }
+        assert!(fs::read(mount.join("small")).unwrap() == content(7));
+    }
+    for path in &plain {
+        fs::remove_file(a.join(path)).unwrap();
+    }
+    cluster.wait_until("freed", |status| status["mds"]["purging"] == 0);
+}
+
+#[test]
+fn a_drain_that_is_cancelled_leaves_every_byte_readable_and_the_target_in_use() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(1, 1);
+    let a = cluster.mounts[0].at.clone();
+    let plain = files("", 8);
+    for path in &plain {
+        write(&File::create_new(a.join(path)).unwrap(), 0..RECORDS);
+    }
+    let osts = osts_of(&cluster, 0);
+    // There and back again.
+    for _ in 0..2 {
+        for ost in &osts {
+            drained(&cluster, *ost);
+            refused(
+                &run(&cluster, "drain", osts[0] ^ osts[1] ^ ost, &[]),
+                "no other target takes new files",
+            );
+            let file = OpenOptions::new()
+                .write(true)
+                .open(a.join(&plain[0]))
+                .unwrap();
+            write(&file, 5..9);
+            drop(file);
+            let cancelled = run(&cluster, "drain", *ost, &["--cancel"]);
+            assert!(cancelled.status.success(), "{cancelled:?}");
+            for path in &plain {
+                check(&a.join(path), RECORDS);
+            }
+        }
+    }
+    refused(&run(&cluster, "remove", osts[1], &[]), "not being drained");
+}
