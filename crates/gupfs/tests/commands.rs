@@ -24,7 +24,7 @@ fn help_lists_the_commands() {
           mds          Serve the metadata of a file system to other hosts; an empty directory becomes a new
                        store
           oss          Serve the object storage targets (OSTs) of this host
-          ost          Make targets for a cluster, or declare that one is lost
+          ost          Make targets for a cluster, empty and remove them, or declare that one is lost
           key          Make, list and revoke keys of hosts that mount
           mount        Mount a file system that servers on other hosts (or this one) serve
           tls          Make and renew certificates for a site without a CA
@@ -255,7 +255,9 @@ fn every_command_has_a_manual_page() {
         gupfs-mount.1
         gupfs-oss.1
         gupfs-ost-add.1
+        gupfs-ost-drain.1
         gupfs-ost-lost.1
+        gupfs-ost-remove.1
         gupfs-ost.1
         gupfs-status.1
         gupfs-stop.1

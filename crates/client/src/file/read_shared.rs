@@ -2,6 +2,9 @@
 //!
 //! A client with the exclusive write lease may keep bytes that it has not sent: loading the file's state has it send them. Where none can have
 //! that lease, answered writes are in the objects. Then, if every byte of the range exists as before, the client reads from the OSTs alone.
+//!
+//! A member of a mirrored stripe may become stale during a read, and return older bytes then: an OST that has lost bytes serves its members only
+//! after they are recorded as stale. So the read counts if the same members are full after it.
 
 use super::FileIo;
 use super::objects::FileBytes;
@@ -18,16 +21,21 @@ impl FileIo {
         end: FileOffset,
     ) -> Result<FileBytes, FsError> {
         tracing::trace!(target: "walk", file = file!(), "read_shared");
-        let has_concurrent = inode.state().has_concurrent_write_lease();
-        if (has_concurrent || self.mds.has_data_lease(inode.ino))
+        let lease = self.mds.data_lease(inode.ino);
+        if (lease.is_some() || inode.state().has_concurrent_write_lease())
             && let Some(read) = self.objects.read_hinted(inode, offset, end).await
         {
-            return Ok(read);
+            // A record of stale members ends the lease first.
+            let has_mirrors = inode.state().layout().is_mirrored();
+            if !has_mirrors || self.mds.data_lease(inode.ino) == lease {
+                return Ok(read);
+            }
         }
         let mut damaged = false;
         loop {
             Counters::add(&self.counters.asked_again, 1);
             self.leases.load(inode).await?;
+            let members = inode.state().objects.members_versions();
             let read = match self.objects.read(inode, offset, end).await {
                 // The layout may have changed meanwhile, and then the former layout's objects are missing legitimately.
                 Err(FsError::ObjectDamaged {
@@ -39,11 +47,17 @@ impl FileIo {
                 }
                 read => read?,
             };
+            if !read.is_short && members.is_empty() {
+                return Ok(read);
+            }
+            // A hole, or the file was truncated after its size was loaded; or members may have become stale.
+            self.leases.load(inode).await?;
+            if inode.state().objects.members_versions() != members {
+                continue;
+            }
             if !read.is_short {
                 return Ok(read);
             }
-            // A hole, or the file was truncated after its size was loaded.
-            self.leases.load(inode).await?;
             if inode.state().end_of_file() >= read.end {
                 return Ok(read);
             }

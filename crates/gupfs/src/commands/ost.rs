@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 pub enum Ost {
     Add(Add),
     Drain(drain::Drain),
-    Remove(remove::Remove),
     Lost(lost::Lost),
+    Remove(remove::Remove),
 }
 
 /// Make an empty directory an object storage target of a running cluster

@@ -27,7 +27,7 @@ impl Targets {
             return Err(down(ost, "no target with this number was ever added"));
         };
         if let Some(since) = recorded.lost_since {
-            return Err(down(ost, &lost::reason(recorded.is_removed, since)));
+            return Err(down(ost, lost::reason(recorded.is_removed, since)));
         }
         match (action, recorded.draining_since) {
             (DrainAction::Start, None) if !has_other => {
@@ -58,7 +58,7 @@ impl Targets {
         };
         match recorded.lost_since {
             Some(since) if recorded.is_removed => return Ok((None, since)),
-            Some(since) => return Err(down(ost, &lost::reason(false, since))),
+            Some(since) => return Err(down(ost, lost::reason(false, since))),
             None => {}
         }
         if recorded.draining_since.is_none() {

@@ -19,8 +19,10 @@ impl TargetRecords {
             self.placement.update();
             self.replacement.expect();
         }
-        // Also of an earlier request: its requester may not have received the reply.
-        self.make_durable("drain a target").await?;
+        if action != DrainAction::Ask {
+            // Also of an earlier request: its requester may not have received the reply.
+            self.make_durable("drain a target").await?;
+        }
         let since = self.targets.draining().get(&ost).copied();
         let status = self.replacement.status();
         let walked = status.draining.iter().find(|drain| drain.ost == ost);
@@ -58,6 +60,8 @@ impl TargetRecords {
             tracing::warn!(%ost, "the drained target was removed from the cluster");
             self.stage_record(ost, known)?;
             self.placement.update();
+            // Mirrored files that had no other domain for a member since the last walk.
+            self.replacement.expect();
         }
         self.make_durable("remove a target").await?;
         Ok(ClusterReplyBody::TargetRemoved {

@@ -35,6 +35,15 @@ impl FileObjects {
             .collect()
     }
 
+    /// The version of the set of full members of each mirrored component; empty without redundancy.
+    pub fn members_versions(&self) -> Vec<u32> {
+        let components = self.layout.components.iter();
+        let mirrored = components.filter(|component| component.is_mirrored());
+        mirrored
+            .map(|component| component.members_version())
+            .collect()
+    }
+
     pub fn is_stale(&self, object: &ObjectId) -> bool {
         let position = self.position_of(object);
         position.is_some_and(|(component, index)| {
