@@ -108,7 +108,7 @@ fn pick_by_free_space(usable: &[&PlacementTarget], ino: InodeId) -> usize {
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
-    use gupfs_proto::OstId;
+    use std::collections::BTreeSet;
 
     fn targets(free: &[u64]) -> Vec<PlacementTarget> {
         let target = |(i, free): (usize, &u64)| PlacementTarget {
@@ -165,6 +165,26 @@ mod tests {
                 assert!((240..=260).contains(&count), "step {step}: {count} of 1000");
             }
         }
+    }
+
+    #[test]
+    fn an_object_moves_to_a_target_with_space_and_without_another_object_of_the_file_if_there_is_one()
+     {
+        let mut targets = targets(&[50, 50, 0, 50, 50]);
+        // Target 0 is drained.
+        (targets[0].usable, targets[0].is_draining) = (false, true);
+        let moved = |targets: &[PlacementTarget], others: &[u16]| -> BTreeSet<u16> {
+            let others: Vec<OstId> = others.iter().map(|ost| OstId(*ost)).collect();
+            let to = |i| choose_move(targets, &others, InodeId(300 + i));
+            (0..100).filter_map(to).map(|ost| ost.0).collect()
+        };
+        assert_eq!(moved(&targets, &[0]), BTreeSet::from([1, 3, 4]));
+        assert_eq!(moved(&targets, &[0, 1, 3]), BTreeSet::from([4]));
+        assert_eq!(moved(&targets, &[0, 1, 3, 4]), BTreeSet::from([1, 3, 4]));
+        for target in &mut targets {
+            target.usable = false;
+        }
+        assert_eq!(moved(&targets, &[0]), BTreeSet::new());
     }
 
     #[test]
