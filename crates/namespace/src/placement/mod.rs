@@ -175,7 +175,7 @@ mod tests {
         (targets[0].usable, targets[0].is_draining) = (false, true);
         let moved = |targets: &[PlacementTarget], others: &[u16]| -> BTreeSet<u16> {
             let others: Vec<OstId> = others.iter().map(|ost| OstId(*ost)).collect();
-            let to = |i| choose_move(targets, &others, InodeId(300 + i));
+            let to = |i: u64| choose_move(targets, &others, InodeId(300 + i));
             (0..100).filter_map(to).map(|ost| ost.0).collect()
         };
         assert_eq!(moved(&targets, &[0]), BTreeSet::from([1, 3, 4]));
