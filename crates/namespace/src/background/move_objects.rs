@@ -48,7 +48,7 @@ mod tests {
         let (before, presence) = (server.file(ino).layout, server.presence(ino));
         let other = (0..4).map(OstId);
         let other = other.filter(|ost| *ost != before.components[0].targets[0]);
-        let other = other.last().unwrap();
+        let other = other.max().unwrap();
         server.changed_leases.clear();
         let moved = BackgroundOp::MoveObjects {
             ino,
