@@ -7,7 +7,8 @@ use crate::join;
 use crate::limits::{CLOSED_UNSYNCED_MAX, SYNC_BATCH};
 use crate::reply;
 use gupfs_proto::error::ObjectDamage;
-use gupfs_proto::{FsError, ObjectId, OstId, data};
+use gupfs_proto::meta::{MetaOp, OpenMode};
+use gupfs_proto::{Caller, FsError, ObjectId, OstId, data};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -207,8 +208,13 @@ impl ObjectIo {
     ) -> Result<Vec<UnsyncedObject>, FsError> {
         let mut lost = Vec::new();
         if self.osts.is_gone(ost) {
-            // It was removed from the cluster, or declared lost: this is the last chance to say so.
-            return Ok(objects.to_vec());
+            // It was declared lost, or removed from the cluster. Before a removal objects move, and a move makes them durable.
+            for unsynced in objects {
+                if !self.is_elsewhere(unsynced).await? {
+                    lost.push(*unsynced);
+                }
+            }
+            return Ok(lost);
         }
         for batch in objects.chunks(SYNC_BATCH) {
             let objects = batch.iter().map(|unsynced| unsynced.object).collect();
@@ -220,6 +226,23 @@ impl ObjectIo {
             }
         }
         Ok(lost)
+    }
+
+    /// Whether the object has moved to another OST, or its file is gone.
+    async fn is_elsewhere(&self, unsynced: &UnsyncedObject) -> Result<bool, FsError> {
+        let op = MetaOp::Open {
+            ino: unsynced.object.ino,
+            open: OpenMode::REOPEN,
+        };
+        // So that ESTALE is about the file.
+        self.osts.wait_for_valid_session().await?;
+        let opened = match self.mds.call(&Caller::root(), op).await {
+            Err(FsError::NotFound | FsError::Stale) => return Ok(true),
+            reply => reply::opened("open", reply?)?,
+        };
+        let mut objects = opened.layout.objects(unsynced.object.ino);
+        let former = (unsynced.ost, unsynced.object);
+        Ok(!objects.any(|(_, _, ost, object, _)| (ost, object) == former))
     }
 
     /// Syncs objects of files that were closed without fsync. Those whose sync fails stay on the list.
