@@ -76,23 +76,21 @@ pub(super) fn condition(is_removed: bool, since: Timestamp) -> TargetCondition {
 
 /// Why a target is not part of the cluster any more.
 pub(super) fn reason(is_removed: bool, since: Timestamp) -> String {
-    let what = if is_removed {
-        "removed"
-    } else {
-        "declared lost"
-    };
-    format!("it was {what} on {}", since.format_minute())
+    format!("it {}", what_happened(is_removed, since))
 }
 
 /// What the server of such a target is told.
 pub(super) fn refusal(ost: OstId, is_removed: bool, since: Timestamp) -> String {
-    let what = if is_removed {
-        "removed"
-    } else {
-        "declared lost"
-    };
     format!(
-        "ost{ost} was {what} on {}; wipe the directory and add it as a new target (`gupfs ost add`)",
-        since.format_minute()
+        "ost{ost} {}; wipe the directory and add it as a new target (`gupfs ost add`)",
+        what_happened(is_removed, since)
     )
+}
+
+fn what_happened(is_removed: bool, since: Timestamp) -> String {
+    let what = match is_removed {
+        true => "removed",
+        false => "declared lost",
+    };
+    format!("was {what} on {}", since.format_minute())
 }
