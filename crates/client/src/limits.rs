@@ -151,6 +151,14 @@ pub const READ_STREAMS: usize = 8;
 /// Inodes whose attributes the kernel has with a lifetime: no more than this client keeps, since only those are current for certain.
 pub const KERNEL_ATTRIBUTES_MAX: usize = LEASED_INODES_MAX;
 
+/// Entries of a listing that are read with attributes although no program has asked for them: a longer listing would displace too much of
+/// what else is leased.
+pub const LISTED_ATTRIBUTES_MAX: usize = LEASED_INODES_MAX / 4;
+
+/// How long the kernel may use the attributes of a file that a program has just created: until open(2) has checked permissions. The kernel
+/// counts in ticks of up to 10 ms, and rounds up.
+pub const NEW_FILE_ATTRIBUTES_LIFETIME: Duration = Duration::from_millis(5);
+
 /// Files of which the kernel may have pages in its cache: above it the pages of others are dropped.
 pub const KERNEL_PAGES_MAX: usize = LEASED_DATA_MAX;
 

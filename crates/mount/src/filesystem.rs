@@ -70,6 +70,14 @@ impl GupfsFileSystem {
         }
     }
 
+    /// The same in the reply to the creation of a file.
+    pub fn new_file_attributes_lifetime(&self, attr: &Attr) -> Duration {
+        match self.lifetimes.attributes {
+            AttributeLifetime::Leased => self.client.new_file_attributes_lifetime(attr),
+            AttributeLifetime::Fixed(_) => self.attributes_lifetime(attr),
+        }
+    }
+
     /// The same for entries of a listing, whose lookups are counted later.
     pub fn listed_attributes_lifetime(&self, attr: &Attr) -> Duration {
         match self.lifetimes.attributes {

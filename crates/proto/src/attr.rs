@@ -116,5 +116,7 @@ bitflags::bitflags! {
         const RELEASED = 1 << 3;
         /// Carries a POSIX access ACL.
         const HAS_ACL = 1 << 4;
+        /// Has no extended attribute, and no ACL. Without the flag it may have some: a server may not say it.
+        const NO_XATTRS = 1 << 5;
     }
 }

@@ -67,6 +67,11 @@ impl Client {
         self.mds.attributes_lifetime(attr)
     }
 
+    /// The same in the reply to the creation of a file.
+    pub fn new_file_attributes_lifetime(&self, attr: &Attr) -> Duration {
+        self.mds.new_file_attributes_lifetime(attr)
+    }
+
     /// The kernel above this client. It gets attributes with lifetimes, and invalidations before they change; and it drops pages
     /// (`read_pages`) before the lease on their bytes ends.
     pub fn set_kernel(&self, kernel: Arc<dyn KernelInodes>) {

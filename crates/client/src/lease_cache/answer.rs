@@ -63,8 +63,7 @@ impl LeasedValues {
                 }
             }
             MetaOp::ListXattr { ino } => {
-                let names = &self.inode(*ino)?.xattr_names[usize::from(caller.is_root())];
-                MetaReplyBody::XattrNames(names.clone()?)
+                MetaReplyBody::XattrNames(self.inode(*ino)?.xattr_names(caller.is_root())?)
             }
             MetaOp::Readdir {
                 dir,

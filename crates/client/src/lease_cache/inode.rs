@@ -6,7 +6,7 @@ use gupfs_namespace::{Acl, Protection};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::capability::Capability;
 use gupfs_proto::meta::XattrName;
-use gupfs_proto::{Attr, Layout};
+use gupfs_proto::{Attr, FileKind, Layout};
 use std::collections::BTreeMap;
 
 /// Most weight of an inode: with more, what was read of it besides its attributes is forgotten. So no program can displace
@@ -79,11 +79,28 @@ impl LeasedInode {
 
     /// The value of an extended attribute. The outer None: not known.
     pub fn xattr(&self, name: &XattrName) -> Option<&Option<Bytes>> {
+        if self.has_no_xattrs() {
+            return Some(&None);
+        }
         let known = self.xattrs.get(name);
         // Root sees all names.
         let all = self.xattr_names[1].as_ref();
         let is_absent = || all.is_some_and(|names| !names.contains(name));
         known.or_else(|| is_absent().then_some(&None))
+    }
+
+    /// The names of the extended attributes, as root sees them or as others do. None: not known.
+    pub fn xattr_names(&self, by_root: bool) -> Option<Vec<XattrName>> {
+        match self.has_no_xattrs() {
+            true => Some(Vec::new()),
+            false => self.xattr_names[usize::from(by_root)].clone(),
+        }
+    }
+
+    /// For certain. Other kinds of inodes have errors of their own for some names, which the server knows.
+    fn has_no_xattrs(&self) -> bool {
+        let may_have_all = matches!(self.attr.kind, FileKind::Regular | FileKind::Directory);
+        may_have_all && self.attr.flags.contains(InodeFlags::NO_XATTRS)
     }
 
     /// It is a new inode that may have an ACL, and no directory: without an ACL it has no extended attribute.

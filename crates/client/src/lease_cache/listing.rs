@@ -29,6 +29,10 @@ impl Listing {
         targets.map_or(self.entries.len(), BTreeMap::len)
     }
 
+    pub fn is_complete(&self) -> bool {
+        self.targets.is_some()
+    }
+
     /// The cookie up to which all entries are here.
     fn last(&self) -> u64 {
         self.entries.last().map_or(0, |entry| entry.cookie)

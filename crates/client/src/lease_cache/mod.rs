@@ -176,6 +176,16 @@ impl LeaseCache {
         answer
     }
 
+    /// The operation as it is sent, after leases did not answer it: a page of a listing whose pages before it are here is read with
+    /// attributes, also if the program has not asked for them. Linux asks only with the first page; who lists a directory usually looks at its
+    /// entries next, which would take a request each.
+    pub fn widened(&self, mut op: MetaOp) -> MetaOp {
+        if let (MetaOp::Readdir { dir, plus, .. }, Some(state)) = (&mut op, &self.state) {
+            *plus |= state.lock().values.wants_listed_attributes(*dir);
+        }
+        op
+    }
+
     /// The uid of a caller as the server sees it. None without leases.
     pub fn uid_at_server(&self, caller: &Caller) -> Option<u32> {
         let state = self.state.as_ref()?.lock();

@@ -7,7 +7,9 @@ use super::lru::Lru;
 use super::names::LeasedNames;
 use super::order::{Affected, CacheKey, RequestOrder, SentAt};
 use crate::lease_number::LeaseNumber;
-use crate::limits::{LEASED_DATA_MAX, LEASED_INODES_MAX, LEASED_NAMES_MAX, LISTED_NAMES_MAX};
+use crate::limits::{
+    LEASED_DATA_MAX, LEASED_INODES_MAX, LEASED_NAMES_MAX, LISTED_ATTRIBUTES_MAX, LISTED_NAMES_MAX,
+};
 use gupfs_proto::lease::LeaseKey;
 use gupfs_proto::meta::MetaOp;
 use gupfs_proto::{Attr, InodeId, Name, Slot};
@@ -107,6 +109,14 @@ impl LeasedValues {
         known.is_some_and(|known| known.attr == *attr)
             && !self.order.is_blocked(&CacheKey::Attributes(attr.ino))
             && !self.order.is_blocked(&CacheKey::Times(attr.ino))
+    }
+
+    /// Whether the next pages of a listing should have attributes: its first pages are here by a lease, and it is not too long.
+    pub fn wants_listed_attributes(&self, dir: InodeId) -> bool {
+        let listing = self.listings.peek(&dir);
+        listing.is_some_and(|pages| {
+            !pages.is_complete() && pages.len() > 0 && pages.len() < LISTED_ATTRIBUTES_MAX
+        })
     }
 
     /// The lease that covers the file's data, if no change of this client to it is under way.

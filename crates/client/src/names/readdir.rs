@@ -91,7 +91,7 @@ impl Namespace {
             attr,
         } in found
         {
-            let attr = match attr {
+            let attr = match attr.filter(|_| plus) {
                 Some(attr) => match self.current_attr(attr_version, attr).await {
                     Ok(attr) => Some(attr),
                     // Removed after the server listed it: the entry has no attributes. The same for a file whose size this client

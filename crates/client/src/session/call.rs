@@ -17,6 +17,7 @@ impl MdsSession {
         if let Some(answer) = self.answer_by_leases(caller, &op) {
             return answer;
         }
+        let op = self.lease_cache.widened(op);
         if op.operation().session == SessionScope::Any {
             self.current.wait_until_open().await?;
         } else if self.current.is_lost() {

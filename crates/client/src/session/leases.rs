@@ -3,7 +3,7 @@
 use super::MdsSession;
 use crate::kernel_attributes::KernelInodes;
 use crate::lease_number::LeaseNumber;
-use crate::limits::{PAGES_RESTART_MAX, SESSION_RETRY_PAUSE};
+use crate::limits::{NEW_FILE_ATTRIBUTES_LIFETIME, PAGES_RESTART_MAX, SESSION_RETRY_PAUSE};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::lease::{LeaseKey, LeaseReply, LeaseRevocation};
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody};
@@ -172,6 +172,27 @@ impl MdsSession {
     ///
     /// An inode with an ACL gets none: Linux keeps ACLs without a lifetime, and drops them only when it asks for attributes.
     pub fn attributes_lifetime(&self, attr: &Attr) -> Duration {
+        // First, so that no change of a file that this client is writing has to tell the kernel.
+        if self.state.has_write_lease(attr.ino) {
+            return Duration::ZERO;
+        }
+        let lifetime = self.given_lifetime(attr, Duration::MAX);
+        // A write lease that comes after this check finds the inode in the ledger.
+        if self.state.has_write_lease(attr.ino) {
+            return Duration::ZERO;
+        }
+        lifetime
+    }
+
+    /// The same for the reply that tells the kernel of a new file, which its creator usually has the write lease of. Attributes without
+    /// a lifetime would make open(2) ask for them at once, to check permissions. No program has the file open before the kernel has this
+    /// reply, and the kernel itself forgets size and times whenever it writes.
+    pub fn new_file_attributes_lifetime(&self, attr: &Attr) -> Duration {
+        self.given_lifetime(attr, NEW_FILE_ATTRIBUTES_LIFETIME)
+    }
+
+    /// What is left of the term, at most `longest`, if a lease covers these attributes. They are in the ledger then.
+    fn given_lifetime(&self, attr: &Attr, longest: Duration) -> Duration {
         let now = self.platform.clock.boot();
         let leased_until = || {
             if attr.flags.contains(InodeFlags::HAS_ACL) {
@@ -183,14 +204,12 @@ impl MdsSession {
         let Some(until) = leased_until() else {
             return Duration::ZERO;
         };
-        // In this order: a revocation, or a write lease of this client, that comes after the checks finds the inode in the ledger.
-        if !self.kernel_attributes.give(attr.ino, until, now)
-            || leased_until().is_none()
-            || self.state.has_write_lease(attr.ino)
-        {
+        let lifetime = until.since(now).min(longest);
+        // In this order: a revocation that comes after the last check finds the inode in the ledger.
+        if !self.kernel_attributes.give(attr.ino, now + lifetime, now) || leased_until().is_none() {
             return Duration::ZERO;
         }
-        until.since(now)
+        lifetime
     }
 
     /// The uid of a caller as the server sees it. None if this client does not know whether the server squashes root.

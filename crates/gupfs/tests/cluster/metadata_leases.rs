@@ -76,6 +76,63 @@ fn a_mount_answers_what_it_has_read_before_without_a_request() {
     cluster.stop();
 }
 
+/// The first `ls -l` of what another mount has made: a request for each page of the listing, and none for an entry, its ACL or its label.
+#[test]
+fn a_first_listing_with_attributes_takes_a_request_for_each_page() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(1, 2);
+    let (a, b) = (&cluster.mounts[0].at, &cluster.mounts[1].at);
+    let dir = a.join("large");
+    fs::create_dir(&dir).unwrap();
+    for number in 0..2_000 {
+        fs::File::create(dir.join(format!("f{number}"))).unwrap();
+    }
+    let all = || requests(&cluster).iter().map(|(_, done)| done).sum::<u64>();
+    // The releases of the new files' write leases.
+    let mut settled = all();
+    loop {
+        std::thread::sleep(Duration::from_millis(200));
+        match all() {
+            now if now == settled => break,
+            now => settled = now,
+        }
+    }
+    let output = Command::new("ls")
+        .args(["-l", "--context"])
+        .arg(b.join("large"))
+        .output()
+        .unwrap();
+    let lines = String::from_utf8_lossy(&output.stdout).lines().count();
+    assert!(lines >= 2_000, "{output:?}");
+    let taken = all() - settled;
+    assert!(taken <= 20, "{taken} requests");
+    cluster.stop();
+}
+
+/// open(2) checks permissions right after the file is made, with the attributes that the reply to the creation has.
+#[test]
+fn creating_a_file_takes_no_request_for_its_attributes() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(1, 1);
+    let at = &cluster.mounts[0].at;
+    let before = attribute_requests(at);
+    for number in 0..100 {
+        let path = at.join(format!("f{number}"));
+        let mut file = fs::File::create_new(&path).unwrap();
+        file.write_all(b"some bytes").unwrap();
+        assert_eq!(rustix::fs::fstat(&file).unwrap().st_size, 10);
+        drop(file);
+    }
+    // One for each fstat(2).
+    let taken = attribute_requests(at) - before;
+    assert!(taken <= 130, "{taken} requests");
+    cluster.stop();
+}
+
 /// The names of a directory are leased with the reply to its mkdir, and stay leased while this mount alone changes them. Nor does the mount
 /// ask for security.capability of a file that it has made, which Linux reads at a chown.
 #[test]

@@ -49,7 +49,7 @@ pub async fn create(fs: &GupfsFileSystem, call: Call, op: op::Create) -> OpResul
     .await?;
     // For an existing file the kernel may already have newer attributes.
     let attr_ttl = if opened_file.created {
-        fs.attributes_lifetime(&opened_file.attr)
+        fs.new_file_attributes_lifetime(&opened_file.attr)
     } else {
         Duration::ZERO
     };
@@ -79,7 +79,7 @@ pub async fn tmpfile(fs: &GupfsFileSystem, call: Call, op: op::Tmpfile) -> OpRes
         entry: entry(
             &opened_file.attr,
             fs.lifetimes.names,
-            fs.attributes_lifetime(&opened_file.attr),
+            fs.new_file_attributes_lifetime(&opened_file.attr),
         ),
         opened,
     })

@@ -204,13 +204,21 @@ impl Inode {
             ctime: self.ctime,
             btime: self.btime,
             change: self.change,
-            flags: if self.acl.is_some() {
-                self.flags | InodeFlags::HAS_ACL
-            } else {
-                self.flags
-            },
+            flags: self.flags | self.xattr_flags(),
             project: self.project,
             volume: self.volume,
+        }
+    }
+
+    /// What the attributes say of ACLs and extended attributes; the record has no such flags.
+    fn xattr_flags(&self) -> InodeFlags {
+        let has_default_acl = self.directory().is_ok_and(|dir| dir.default_acl.is_some());
+        if self.acl.is_some() {
+            InodeFlags::HAS_ACL
+        } else if has_default_acl || self.xattrs > 0 || !self.security.is_empty() {
+            InodeFlags::empty()
+        } else {
+            InodeFlags::NO_XATTRS
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{attr, name};
 use bytes::Bytes;
+use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::lease::{GrantNumber, LeaseGrant, LeaseKey, LeaseReply, LeaseRevocation};
 use gupfs_proto::meta::*;
 use gupfs_proto::{Attr, FileKind, FileMode, FsError, InodeId, Layout, Name, Timestamp};
@@ -59,7 +60,10 @@ impl Truth {
 
     fn add(&mut self, ino: InodeId, kind: FileKind) {
         let inode = Inode {
-            attr: attr(ino.0, kind, 1),
+            attr: Attr {
+                flags: InodeFlags::NO_XATTRS,
+                ..attr(ino.0, kind, 1)
+            },
             label: None,
             bytes: Bytes::new(),
         };
@@ -214,6 +218,7 @@ impl Truth {
             MetaOp::SetXattr { ino, value, .. } => {
                 let inode = self.get(*ino)?;
                 inode.label = Some(value.clone());
+                inode.attr.flags = InodeFlags::empty();
                 inode.attr.change += 1;
                 Ok(MetaReplyBody::Attr(inode.attr))
             }

@@ -2,6 +2,7 @@
 
 use super::{attr, name};
 use crate::lease_cache::{AffectedInodes, LeaseCache};
+use crate::limits::LISTED_ATTRIBUTES_MAX;
 use bytes::Bytes;
 use gupfs_namespace::{Acl, ReaddirCookie};
 use gupfs_proto::attr::InodeFlags;
@@ -696,4 +697,77 @@ fn a_file_that_this_client_has_made_has_no_extended_attributes_until_it_sets_one
     cache.clear();
     ask(&cache, &mknod, &entry(made(2, InodeFlags::HAS_ACL)), &key);
     assert_eq!((xattr(b"user.a"), list()), (None, None));
+}
+
+#[test]
+fn the_attributes_of_a_file_or_directory_say_that_it_has_no_extended_attributes() {
+    let told = |kind, flags| {
+        let cache = cache();
+        let known = Attr {
+            flags,
+            ..attr(FILE.0, kind, 3)
+        };
+        learn(&cache, known);
+        let name = |text: &[u8]| XattrName::new(text).unwrap();
+        let get = |text: &[u8]| MetaOp::GetXattr {
+            ino: FILE,
+            name: name(text),
+        };
+        let ops = [
+            get(b"security.selinux"),
+            get(b"system.posix_acl_access"),
+            MetaOp::ListXattr { ino: FILE },
+        ];
+        ops.map(|op| answer(&cache, &Caller::root(), &op))
+    };
+    let absent = Some(Err(FsError::NoAttribute));
+    let none = [
+        absent.clone(),
+        absent,
+        Some(Ok(MetaReplyBody::XattrNames(vec![]))),
+    ];
+    for kind in [FileKind::Regular, FileKind::Directory] {
+        assert_eq!(told(kind, InodeFlags::NO_XATTRS), none);
+        assert_eq!(told(kind, InodeFlags::empty()), [None, None, None]);
+    }
+    // Only the server knows with which error such an inode refuses an ACL.
+    let link = told(FileKind::Symlink, InodeFlags::NO_XATTRS);
+    assert_eq!(link, [None, None, None]);
+}
+
+#[test]
+fn the_next_pages_of_a_leased_listing_are_read_with_attributes() {
+    let cache = cache();
+    let readdir = |after, plus| MetaOp::Readdir {
+        dir: DIR,
+        after,
+        limit: 100,
+        plus,
+    };
+    let sent = |cache: &LeaseCache, after| match cache.widened(readdir(after, false)) {
+        MetaOp::Readdir { plus, .. } => plus,
+        other => panic!("{other:?}"),
+    };
+    assert!(!sent(&cache, 0), "Linux asks for those of the first page");
+    let cookie = |hash| ReaddirCookie { hash, rank: 0 }.encode();
+    let page = |hashes: std::ops::Range<u64>, end| {
+        let entries = hashes.map(|hash| DirEntry {
+            name: name(&format!("f{hash}")),
+            ino: InodeId(hash),
+            kind: FileKind::Regular,
+            cookie: cookie(hash),
+            attr: None,
+        });
+        let entries = entries.collect();
+        Ok(MetaReplyBody::Entries { entries, end })
+    };
+    let names = [LeaseKey::Names(DIR)];
+    ask(&cache, &readdir(0, true), &page(10..20, false), &[]);
+    assert!(!sent(&cache, cookie(19)), "there is no lease on the names");
+    ask(&cache, &readdir(0, true), &page(10..20, false), &names);
+    assert!(sent(&cache, cookie(19)));
+    let most = LISTED_ATTRIBUTES_MAX as u64;
+    let rest = page(20..10 + most, false);
+    ask(&cache, &readdir(cookie(19), true), &rest, &names);
+    assert!(!sent(&cache, cookie(9 + most)), "the listing is too long");
 }

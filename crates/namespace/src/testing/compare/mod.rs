@@ -9,6 +9,7 @@ use super::lease_keys::LeasedAnswers;
 use super::model::{Model, ModelCaller, ModelNode, ModelResult, NodeId};
 use super::*;
 use crate::rights::OpenRights;
+use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::capability::Rights;
 use gupfs_proto::meta::{self, AccessMode, CreateMode, MetaReplyBody, OpenMode, XattrName};
 use gupfs_proto::{Attr, Caller, FileKind, FsError, InodeId, Timestamp};
@@ -151,6 +152,8 @@ impl ServerAndModel {
         if node.kind == FileKind::Regular {
             assert_eq!(attr.size, node.size);
         }
+        let has_none = attr.flags.contains(InodeFlags::NO_XATTRS);
+        assert_eq!(has_none, node.xattrs.is_empty());
     }
 
     pub fn run(&mut self, action: &Action) {
