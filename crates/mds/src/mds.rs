@@ -119,6 +119,11 @@ impl Mds {
         self.parts.targets.refused()
     }
 
+    /// Targets that were declared lost, or removed: they are not part of the cluster any more.
+    pub fn former_targets(&self) -> Vec<OstId> {
+        self.parts.targets.lost()
+    }
+
     pub fn recovery(&self) -> &RecoveryReport {
         &self.recovery
     }

@@ -11,7 +11,7 @@ mod repair;
 pub mod salvage;
 mod targets;
 
-pub use objects::ObjectProblem;
+pub use objects::{FormerTarget, ObjectProblem};
 
 use crate::exit::{CliError, CliResult, Exit};
 use crate::store_dir::{Lock, Marker, StoreDir};
@@ -111,6 +111,8 @@ pub struct CheckFindings {
     pub lost_found: LostFoundUsage,
     /// OSTs that were not scanned, with the number of objects that must be on them.
     pub elsewhere: BTreeMap<OstId, u64>,
+    /// OSTs that were declared lost, or removed. They are no problem.
+    pub former: BTreeMap<OstId, FormerTarget>,
     #[serde(skip)]
     pub faults: Vec<CheckFault>,
 }
@@ -223,6 +225,7 @@ impl Store {
         findings.bytes = scanned.bytes;
         findings.lost_found = scanned.lost_found;
         findings.elsewhere = scanned.elsewhere;
+        findings.former = scanned.former;
         findings.faults.extend(scanned.faults);
         findings
             .faults

@@ -2,8 +2,9 @@
 //!
 //! It does no I/O: the caller adds inodes and purges, then each object of each OST.
 
-use gupfs_namespace::{Inode, InodeBody, Purge, PurgeId};
+use gupfs_namespace::{Inode, InodeBody, KnownTarget, Purge, PurgeId};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -22,11 +23,12 @@ pub enum ObjectProblem {
         object: ObjectId,
         partner: Option<Partner>,
     },
-    /// The layout has it on another OST.
+    /// The layout has it on another OST. `superseded`: the object is there, too, and this one was left by a drain that was cancelled.
     WrongOst {
         ost: OstId,
         object: ObjectId,
         right: OstId,
+        superseded: bool,
     },
     /// The inode says that the object was never created: its bytes read as zeros.
     Unannounced {
@@ -84,10 +86,20 @@ impl fmt::Display for ObjectProblem {
                     partner.ost
                 )
             }
-            WrongOst { ost, object, right } => {
+            WrongOst {
+                ost,
+                object,
+                right,
+                superseded,
+            } => {
+                let too = if *superseded {
+                    ", which has it, too"
+                } else {
+                    ""
+                };
                 write!(
                     f,
-                    "object {object} is on ost{ost}; its inode has it on ost{right}"
+                    "object {object} is on ost{ost}; its inode has it on ost{right}{too}"
                 )
             }
             Unannounced { ost, object, size } => write!(
@@ -132,13 +144,14 @@ impl ObjectProblem {
         }
     }
 
-    /// An object of no inode is removed. An object that is another one's copy is marked as stale, and the server makes it anew.
+    /// An object of no inode, and one that was moved, is removed. An object that is another one's copy is marked as stale, and the server makes it anew.
     pub fn is_repairable(&self) -> bool {
         use ObjectProblem::*;
         match self {
             WithoutInode { .. } => true,
             Lost { partner, .. } | Damaged { partner, .. } => partner.is_some(),
-            WrongOst { .. } | Unannounced { .. } => false,
+            WrongOst { superseded, .. } => *superseded,
+            Unannounced { .. } => false,
         }
     }
 
@@ -153,6 +166,25 @@ impl ObjectProblem {
     }
 }
 
+/// A target that was declared lost, or removed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FormerTarget {
+    pub is_removed: bool,
+    pub since: String,
+    /// Objects that layouts have there. Their bytes are lost, but for those of mirrored files.
+    pub objects: u64,
+}
+
+impl FormerTarget {
+    fn new(target: &KnownTarget, objects: u64) -> FormerTarget {
+        FormerTarget {
+            is_removed: target.is_removed,
+            since: target.lost_since.unwrap_or_default().format_minute(),
+            objects,
+        }
+    }
+}
+
 /// The objects that the records expect.
 #[derive(Debug, Default)]
 pub struct Expected {
@@ -163,6 +195,10 @@ pub struct Expected {
     purged: BTreeSet<ObjectId>,
     /// Inodes with unreadable layouts: nothing is known of their objects.
     unreadable: BTreeSet<InodeId>,
+    /// Targets whose objects move to others.
+    draining: BTreeSet<OstId>,
+    /// Targets that are not part of the cluster any more.
+    former: BTreeMap<OstId, KnownTarget>,
 }
 
 impl Expected {
@@ -192,6 +228,28 @@ impl Expected {
         }
     }
 
+    pub fn add_target(&mut self, ost: OstId, target: KnownTarget) {
+        if target.lost_since.is_some() {
+            self.former.insert(ost, target);
+        } else if target.draining_since.is_some() {
+            self.draining.insert(ost);
+        }
+    }
+
+    pub fn is_former(&self, ost: OstId) -> bool {
+        self.former.contains_key(&ost)
+    }
+
+    /// The targets that are not part of the cluster any more, each with the number of objects that layouts have there.
+    pub fn former_targets(&self) -> BTreeMap<OstId, FormerTarget> {
+        let missing = self.elsewhere(&BTreeSet::new());
+        let former = self.former.iter().map(|(ost, target)| {
+            let objects = missing.get(ost).copied().unwrap_or(0);
+            (*ost, FormerTarget::new(target, objects))
+        });
+        former.collect()
+    }
+
     /// The bytes of an object do not match their checksums.
     pub fn damaged(&self, ost: OstId, object: ObjectId) -> ObjectProblem {
         let partner = self.partners.get(&object).copied();
@@ -219,10 +277,13 @@ impl Expected {
                 (recorded == Presence::Never && !self.purged.contains(&object))
                     .then_some(ObjectProblem::Unannounced { ost, object, size })
             }
+            // A drain keeps what it has moved: a read may still be under way there.
+            Some(_) if self.draining.contains(&ost) => None,
             Some((right, _)) => Some(ObjectProblem::WrongOst {
                 ost,
                 object,
                 right: *right,
+                superseded: false,
             }),
             None if self.purged.contains(&object) => None,
             None => Some(ObjectProblem::WithoutInode { ost, object, size }),

@@ -6,7 +6,9 @@ use super::{CheckFault, CheckFindings};
 use crate::exit::{CliError, CliResult, OrCliError};
 use bytes::Bytes;
 use gupfs_namespace::check::NamespaceCheck;
-use gupfs_namespace::{Inode, KeyRange, ParsedKey, Purge, Record, RecordKey, StoreFormat};
+use gupfs_namespace::{
+    Inode, KeyRange, KnownTarget, ParsedKey, Purge, Record, RecordKey, StoreFormat,
+};
 use gupfs_proto::VirtualShards;
 use gupfs_store::kv::Kv;
 
@@ -71,6 +73,11 @@ fn add_expected(expected: &mut Expected, key: &RecordKey, value: &Bytes) {
         Some(ParsedKey::Purge(id)) => {
             if let Ok(purge) = Purge::decode(value) {
                 expected.add_purge(id, &purge);
+            }
+        }
+        Some(ParsedKey::KnownTarget(ost)) => {
+            if let Ok(target) = KnownTarget::decode(value) {
+                expected.add_target(ost, target);
             }
         }
         _ => {}

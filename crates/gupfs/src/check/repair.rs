@@ -121,9 +121,13 @@ impl Store {
 
     async fn repair_object(&self, problem: &ObjectProblem) -> CliResult<bool> {
         match problem {
-            ObjectProblem::WithoutInode { ost, object, .. } => {
-                Ok(self.remove_object(problem, *ost, *object).await)
-            }
+            ObjectProblem::WithoutInode { ost, object, .. }
+            | ObjectProblem::WrongOst {
+                ost,
+                object,
+                superseded: true,
+                ..
+            } => Ok(self.remove_object(problem, *ost, *object).await),
             ObjectProblem::Lost {
                 object,
                 partner: Some(partner),
@@ -153,7 +157,7 @@ impl Store {
         match objects.remove(object).await {
             Ok(_) => true,
             Err(refusal) => {
-                tracing::warn!(%problem, %refusal, "cannot remove an object without inode");
+                tracing::warn!(%problem, %refusal, "cannot remove an object that no layout has there");
                 false
             }
         }

@@ -1,7 +1,7 @@
 //! Finding, opening and scanning the OSTs: their objects, and whether their bytes match the checksums.
 
 use super::CheckFault;
-use super::objects::{Expected, ObjectProblem};
+use super::objects::{Expected, FormerTarget, ObjectProblem};
 use super::progress::Progress;
 use crate::exit::{CliError, CliResult, OrCliError};
 use crate::store_dir::{Marker, StoreDir};
@@ -113,6 +113,7 @@ pub struct TargetFindings {
     pub faults: Vec<CheckFault>,
     /// OSTs that were not scanned, with the number of objects that must be on them.
     pub elsewhere: BTreeMap<OstId, u64>,
+    pub former: BTreeMap<OstId, FormerTarget>,
 }
 
 /// Scans the targets and compares their objects with the expected ones; with `data`, also reads all bytes.
@@ -124,7 +125,11 @@ pub async fn scan(
 ) -> TargetFindings {
     let mut findings = TargetFindings::default();
     let mut listed = BTreeSet::new();
-    for (ost, target) in targets {
+    let in_cluster = targets
+        .iter()
+        .filter(|(ost, _)| !expected.is_former(*ost))
+        .collect::<Vec<_>>();
+    for (ost, target) in in_cluster {
         let objects = match target {
             Ok(objects) => objects,
             Err(why) => {
@@ -151,15 +156,40 @@ pub async fn scan(
         }
     }
     let opened: BTreeSet<OstId> = targets.iter().map(|(ost, _)| *ost).collect();
+    findings.former = expected.former_targets();
     findings.elsewhere = expected.elsewhere(&opened);
+    findings
+        .elsewhere
+        .retain(|ost, _| !expected.is_former(*ost));
     let lost = expected.lost(&listed).into_iter().map(CheckFault::Object);
     findings.faults.extend(lost);
     let problems = findings.faults.iter_mut().filter_map(|fault| match fault {
         CheckFault::Object(problem) => Some(problem),
         _ => None,
     });
-    ObjectProblem::forget_bad_partners(&mut problems.collect::<Vec<_>>());
+    let mut problems = problems.collect::<Vec<_>>();
+    ObjectProblem::forget_bad_partners(&mut problems);
+    for problem in problems {
+        note_superseded(problem, targets).await;
+    }
     findings
+}
+
+/// Notes whether the OST on which an object should be has it.
+async fn note_superseded(problem: &mut ObjectProblem, targets: &[OpenedTarget]) {
+    let ObjectProblem::WrongOst {
+        object,
+        right,
+        superseded,
+        ..
+    } = problem
+    else {
+        return;
+    };
+    let target = targets.iter().find(|(ost, _)| ost == right);
+    if let Some((_, Ok(objects))) = target {
+        *superseded = matches!(objects.stat(*object).await, Ok(Some(_)));
+    }
 }
 
 async fn list(

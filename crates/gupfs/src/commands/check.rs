@@ -2,11 +2,12 @@
 
 use crate::amount::{show_count, show_size};
 use crate::check::salvage::{self, SalvageLoss, Salvaged, show_date};
-use crate::check::{self, CheckOptions, Report};
+use crate::check::{self, CheckOptions, FormerTarget, Report};
 use crate::exit::{CliResult, Exit, OrCliError};
 use crate::store_dir::StoreDir;
 use clap::Args;
 use gupfs_platform::Platform;
+use gupfs_proto::OstId;
 use std::path::PathBuf;
 
 /// Problems that the text lists; the JSON contains all.
@@ -145,6 +146,17 @@ fn show_loss(loss: &SalvageLoss) -> String {
     }
 }
 
+fn former_text(ost: OstId, former: &FormerTarget) -> String {
+    let since = &former.since;
+    match former.is_removed {
+        true => format!("not checked: ost{ost}, which was removed on {since}\n"),
+        false => format!(
+            "not checked: ost{ost}, which was declared lost on {since}; {} objects were there\n",
+            show_count(former.objects)
+        ),
+    }
+}
+
 /// The problems with their kinds, for scripts.
 fn list(faults: &[check::CheckFault]) -> Vec<serde_json::Value> {
     faults
@@ -200,6 +212,9 @@ fn text(report: &Report) -> String {
             "not checked: ost{ost}, which must have {} objects (name its directory with --ost DIR)\n",
             show_count(*objects)
         );
+    }
+    for (ost, former) in &findings.former {
+        text += &former_text(*ost, former);
     }
     for fault in report.repaired.iter().take(SHOWN) {
         text += &format!("repaired: {fault}\n");

@@ -204,8 +204,8 @@ impl Node {
 
     async fn print_ready(&self, began: BootTime) {
         let took = show_time(self.platform.clock.boot().since(began));
-        let osts = self.store.marker.osts().len();
-        let down = match self.roles.down().await {
+        let (osts, down) = self.roles.counted_targets().await;
+        let down = match down {
             0 => String::new(),
             n => format!(" ({n} down: see `gupfs status`)"),
         };

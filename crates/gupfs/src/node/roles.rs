@@ -84,6 +84,7 @@ impl Roles {
         .await?;
         share_capability_keys(&mds, &oss, platform);
         refuse_rejected_targets(&mds, &oss);
+        log_down_targets(&mds, &oss);
         let verifier_reporter = VerifierReporter::new(oss.clone(), Peer::local(mds.clone()));
         // Before any role serves.
         verifier_reporter.report_changes().await.map_err(|refusal| {
@@ -123,11 +124,14 @@ impl Roles {
         Ok((roles, reserved))
     }
 
-    /// The number of targets that do not serve.
-    pub async fn down(&self) -> usize {
-        let status = self.oss.status().await;
+    /// The number of targets of this process that are part of the cluster, and how many of these do not serve.
+    pub async fn counted_targets(&self) -> (usize, usize) {
+        let former = self.mds.former_targets();
+        let mut targets = self.oss.status().await.targets;
+        targets.retain(|target| !former.contains(&target.ost));
         let serving = |target: &&OstStatus| target.state == OstState::Serving;
-        status.targets.len() - status.targets.iter().filter(serving).count()
+        let down = targets.len() - targets.iter().filter(serving).count();
+        (targets.len(), down)
     }
 
     /// Stops the client first, because it reports to both servers; then the metadata server, because it sends requests to the OSTs.
@@ -166,6 +170,7 @@ fn start_background_tasks(
             loop {
                 platform.clock.sleep(STAMP_INTERVAL).await;
                 report_stamps(&mds, &oss).await;
+                refuse_rejected_targets(&mds, &oss);
                 share_capability_keys(&mds, &oss, &platform);
             }
         }
@@ -219,10 +224,7 @@ async fn open_targets(
         let dir = store.dir.ost(ost);
         let target = match open_target(&dir, TargetId { cluster, ost }, budget, platform).await {
             Ok(objects) => gupfs_oss::ServedTarget::Serving(objects),
-            Err(why) => {
-                tracing::error!(%ost, why, "an OST is down; reads and writes of files with data on it fail with EIO");
-                gupfs_oss::ServedTarget::Down(why)
-            }
+            Err(why) => gupfs_oss::ServedTarget::Down(why),
         };
         (ost, target)
     });
@@ -350,8 +352,23 @@ fn refuse_rejected_targets(mds: &Mds, oss: &Oss) {
     }
 }
 
+fn log_down_targets(mds: &Mds, oss: &Oss) {
+    for ost in osts_of_cluster(mds, oss) {
+        if let Err(why) = admin_of(oss, ost) {
+            tracing::error!(%ost, why, "an OST is down; reads and writes of files with data on it fail with EIO");
+        }
+    }
+}
+
+/// The targets of this process that were neither declared lost nor removed.
+fn osts_of_cluster(mds: &Mds, oss: &Oss) -> Vec<OstId> {
+    let former = mds.former_targets();
+    let osts = oss.osts().into_iter();
+    osts.filter(|ost| !former.contains(ost)).collect()
+}
+
 async fn report_stamps(mds: &Mds, oss: &Oss) {
-    for ost in oss.osts() {
+    for ost in osts_of_cluster(mds, oss) {
         if let Err(refusal) = mds.admit_local_target(ost, admin_of(oss, ost)).await {
             tracing::error!(%ost, %refusal, "the metadata server refuses a target");
         }

@@ -103,11 +103,20 @@ impl ObjectCopy<'_> {
 
     /// Copies a region if it differs; returns the write verifier then.
     async fn copy_region(&self, at: u64, len: u64) -> Result<Option<WriteVerifier>, FsError> {
-        let (source, _) = self
-            .read(self.source, at, len, ChecksumCheck::ByBoth)
-            .await?;
-        // Its checksums may be as old as its bytes.
-        let copy = self.read(self.to, at, len, ChecksumCheck::ByRequester);
+        let source = self.read(
+            self.source,
+            (at, len),
+            ObjectExistence::MustExist,
+            ChecksumCheck::ByBoth,
+        );
+        let (source, _) = source.await?;
+        // It may not be there yet, and its checksums may be as old as its bytes.
+        let copy = self.read(
+            self.to,
+            (at, len),
+            ObjectExistence::MayExist,
+            ChecksumCheck::ByRequester,
+        );
         if let Ok((copy, checksums)) = copy.await
             && copy == source
             && is_summed_right(&copy, &checksums)
@@ -157,15 +166,15 @@ impl ObjectCopy<'_> {
     async fn read(
         &self,
         (ost, object): ObjectOn,
-        at: u64,
-        len: u64,
+        (at, len): (u64, u64),
+        existence: ObjectExistence,
         checksum_check: ChecksumCheck,
     ) -> Result<(Bytes, BlockChecksums), FsError> {
         let op = DataOp::Read {
             object,
             at: ObjectOffset(at),
             len,
-            existence: ObjectExistence::MustExist,
+            existence,
             checksum_check,
         };
         match self.targets.call(ost, op).await? {

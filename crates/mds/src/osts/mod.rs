@@ -70,6 +70,8 @@ pub struct Targets {
     changed: Notify,
     /// True once remote servers can report.
     listens: AtomicBool,
+    /// Locked while there are objects that no layout names yet, and while such objects are looked for and removed.
+    pub unnamed_objects: tokio::sync::Mutex<()>,
 }
 
 impl Targets {
@@ -126,6 +128,7 @@ impl Targets {
             epoch: AtomicU64::new(1),
             changed: Notify::new(),
             listens: AtomicBool::new(false),
+            unnamed_objects: tokio::sync::Mutex::default(),
         }
     }
 

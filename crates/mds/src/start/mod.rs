@@ -199,6 +199,11 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
 }
 
 async fn admit_local_targets(parts: &MdsParts, targets: Vec<TargetHandle>) {
+    let (former, targets): (Vec<_>, Vec<_>) =
+        (targets.into_iter()).partition(|target| parts.targets.is_lost(target.ost));
+    for target in former {
+        tracing::info!(ost = %target.ost, "a local target is not part of the cluster any more; it is not used");
+    }
     let checks = targets.into_iter().map(|target| {
         let records = &parts.target_records;
         async move { records.admit_local_target(target.ost, target.admin).await }

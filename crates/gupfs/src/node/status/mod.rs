@@ -11,7 +11,7 @@ use gupfs_mds::MdsStatus;
 use gupfs_mount::Mount;
 use gupfs_oss::AuthorizerStatus;
 use gupfs_rpc::{ClientConnectionStatus, RpcServerStatus};
-use gupfs_store::object::OstStatus;
+use gupfs_store::object::{OstState, OstStatus};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -101,6 +101,7 @@ pub async fn of(parts: &Parts, audience: Audience) -> StatusReply {
         server: parts.server.get().map(|server| server.status()),
         client_connections: mds_connection.chain(oss_connections).collect(),
     };
+    status.note_former_targets();
     if audience == Audience::Others {
         status.hide_instance_ids();
     }
@@ -135,6 +136,17 @@ fn mount_status(mount: &Mount) -> MountStatus {
 }
 
 impl Status {
+    /// The object server of this process may not know yet that one of its targets is not part of the cluster any more.
+    fn note_former_targets(&mut self) {
+        let known = self.mds.iter().flat_map(|mds| &mds.targets);
+        for former in known.filter(|target| target.lost_since.is_some()) {
+            let mut targets = self.osts.iter_mut();
+            if let Some(target) = targets.find(|target| target.ost == former.ost) {
+                target.state = OstState::Down(former.why_not.clone().unwrap_or_default());
+            }
+        }
+    }
+
     fn hide_instance_ids(&mut self) {
         for target in self.mds.iter_mut().flat_map(|mds| &mut mds.targets) {
             target.incarnation = None;

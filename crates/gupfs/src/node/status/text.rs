@@ -67,13 +67,20 @@ impl Status {
             for target in mds
                 .targets
                 .iter()
-                .filter(|target| !self.is_local(target.ost))
+                .filter(|target| !self.is_local(target.ost) || target.lost_since.is_some())
             {
                 remote_ost_text(&mut out, target);
             }
         }
+        let former = self.mds.iter().flat_map(|mds| &mds.targets);
+        let former: Vec<OstId> = former
+            .filter(|target| target.lost_since.is_some())
+            .map(|target| target.ost)
+            .collect();
         for target in &self.osts {
-            ost(&mut out, target);
+            if !former.contains(&target.ost) {
+                ost(&mut out, target);
+            }
         }
         if let Some(authorizer) = &self.authorizer {
             authorizer_text(&mut out, authorizer);
@@ -332,7 +339,7 @@ fn drain_text(out: &mut String, mds: &MdsStatus) {
     }
 }
 
-/// A target of an object server on another host, as the metadata server knows it.
+/// A target of an object server on another host, or that is not part of the cluster any more, as the metadata server knows it.
 fn remote_ost_text(out: &mut String, target: &gupfs_mds::osts::MdsTargetStatus) {
     let name = format!("ost{}", target.ost);
     let address = target.address.as_deref().unwrap_or("an unknown address");
