@@ -68,8 +68,17 @@ impl FileIo {
 }
 
 /// The lease under which this client may answer reads of the file from its memory: no other client changes it before the lease ends.
+///
+/// None while this client has a concurrent write lease, also if it is the only one and has a lease to read: then its own writes lock the
+/// range of their bytes only, and a read beside one that moves the file's end would keep the former end.
 pub fn lease_on_data(mds: &MdsSession, inode: &ActiveInode) -> Option<LeaseNumber> {
-    let write_lease = inode.state().write_lease_number();
+    let write_lease = {
+        let state = inode.state();
+        if state.has_concurrent_write_lease() {
+            return None;
+        }
+        state.write_lease_number()
+    };
     match write_lease {
         Some(number) => mds.is_valid().then_some(number),
         None => mds.data_lease(inode.ino),

@@ -103,6 +103,28 @@ async fn every_client_sees_each_write_and_the_size_at_once() {
     assert_eq!(concurrent(&cluster), [1, 1]);
 }
 
+/// The last writer has its concurrent lease for a while, and the server grants it a lease to read, too. Its writes lock their own range only,
+/// so a read beside one that moves the end of the file would keep the former end.
+#[tokio::test(start_paused = true)]
+async fn a_client_with_a_concurrent_lease_keeps_nothing_that_it_reads() {
+    let cluster = SharedCluster::new(7, 2).await;
+    let (one, two) = cluster.clients();
+    let [file1, file2] = written_by_both(&cluster).await;
+    two.close(file2).await;
+    let mut end = 4 * RECORD as u64;
+    for _ in 0..5 {
+        one.write(&file1, end + 5_000, &[7; 3_000]).await;
+        end += 8_000;
+        let tail = (end - 20_000) / 4096 * 4096;
+        for _ in 0..3 {
+            let read = one.read(&file1, tail, 65_536).await;
+            assert_eq!(read.len() as u64, end - tail);
+        }
+    }
+    assert_eq!(concurrent(&cluster), [1, 0]);
+    assert_eq!(one.client.status().counts.cached_reads, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_last_writer_has_the_file_for_itself_again() {
     let cluster = SharedCluster::new(3, 2).await;
