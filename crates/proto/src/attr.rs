@@ -100,6 +100,9 @@ pub struct Attr {
 impl InodeFlags {
     /// The flags that programs can set (FS_IOC_SETFLAGS).
     pub const SETTABLE: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND_ONLY);
+
+    /// The flags that follow from the rest of an inode's record. A record that has one itself is damaged.
+    pub const COMPUTED: InodeFlags = InodeFlags::HAS_ACL.union(InodeFlags::NO_XATTRS);
 }
 
 bitflags::bitflags! {

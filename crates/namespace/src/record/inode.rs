@@ -204,7 +204,7 @@ impl Inode {
             ctime: self.ctime,
             btime: self.btime,
             change: self.change,
-            flags: self.flags | self.xattr_flags(),
+            flags: self.flags.difference(InodeFlags::COMPUTED) | self.xattr_flags(),
             project: self.project,
             volume: self.volume,
         }
