@@ -144,7 +144,7 @@ impl ObjectProblem {
         }
     }
 
-    /// An object of no inode, and one that was moved, is removed. An object that is another one's copy is marked as stale, and the server makes it anew.
+    /// An object of no inode is removed, and one that a drain has left is quarantined. An object that is another one's copy is marked as stale, and the server makes it anew.
     pub fn is_repairable(&self) -> bool {
         use ObjectProblem::*;
         match self {

@@ -121,13 +121,15 @@ impl Store {
 
     async fn repair_object(&self, problem: &ObjectProblem) -> CliResult<bool> {
         match problem {
-            ObjectProblem::WithoutInode { ost, object, .. }
-            | ObjectProblem::WrongOst {
+            ObjectProblem::WithoutInode { ost, object, .. } => {
+                Ok(self.remove_object(problem, *ost, *object).await)
+            }
+            ObjectProblem::WrongOst {
                 ost,
                 object,
                 superseded: true,
                 ..
-            } => Ok(self.remove_object(problem, *ost, *object).await),
+            } => Ok(self.quarantine_object(problem, *ost, *object).await),
             ObjectProblem::Lost {
                 object,
                 partner: Some(partner),
@@ -149,6 +151,24 @@ impl Store {
         }
     }
 
+    /// Where the metadata is an older copy, this object may be the newer one of the two: it is kept in lost+found.
+    async fn quarantine_object(
+        &self,
+        problem: &ObjectProblem,
+        ost: OstId,
+        object: ObjectId,
+    ) -> bool {
+        let target = self.targets.iter().find(|(id, _)| *id == ost);
+        let Some((_, Ok(objects))) = target else {
+            return false;
+        };
+        let quarantined = objects.quarantine(object).await;
+        if let Err(refusal) = &quarantined {
+            tracing::warn!(%problem, %refusal, "cannot quarantine an object that another OST has");
+        }
+        quarantined.is_ok()
+    }
+
     async fn remove_object(&self, problem: &ObjectProblem, ost: OstId, object: ObjectId) -> bool {
         let target = self.targets.iter().find(|(id, _)| *id == ost);
         let Some((_, Ok(objects))) = target else {
@@ -157,7 +177,7 @@ impl Store {
         match objects.remove(object).await {
             Ok(_) => true,
             Err(refusal) => {
-                tracing::warn!(%problem, %refusal, "cannot remove an object that no layout has there");
+                tracing::warn!(%problem, %refusal, "cannot remove an object without inode");
                 false
             }
         }

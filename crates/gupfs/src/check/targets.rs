@@ -125,11 +125,10 @@ pub async fn scan(
 ) -> TargetFindings {
     let mut findings = TargetFindings::default();
     let mut listed = BTreeSet::new();
-    let in_cluster = targets
-        .iter()
-        .filter(|(ost, _)| !expected.is_former(*ost))
-        .collect::<Vec<_>>();
-    for (ost, target) in in_cluster {
+    for (ost, target) in targets {
+        if expected.is_former(*ost) {
+            continue;
+        }
         let objects = match target {
             Ok(objects) => objects,
             Err(why) => {
