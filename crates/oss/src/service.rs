@@ -159,6 +159,24 @@ impl Oss {
                 target.list(after, limit).await.map(DataReplyBody::Objects)
             }
             DataOp::Space => self.space(target).await,
+            DataOp::Digest {
+                object,
+                first_region,
+                regions,
+            } => {
+                let digests = target.digest(object, first_region, regions).await;
+                digests.map(DataReplyBody::Digests)
+            }
+            DataOp::Repair {
+                object, at, data, ..
+            } => {
+                let repaired = target.repair(object, at, &data).await;
+                repaired.map(DataReplyBody::Repaired)
+            }
+            DataOp::Damaged { repaired } => {
+                let damaged = target.damaged_after_repair(&repaired)?;
+                Ok(DataReplyBody::DamagedObjects(damaged))
+            }
             DataOp::Fence { .. } | DataOp::FenceObject { .. } => unreachable!("handled before"),
         }
     }

@@ -131,6 +131,27 @@ pub enum DataOp {
         object: ObjectId,
         newest: CredentialTime,
     },
+    /// Verifies regions of an object against their checksums, on the target, and returns the digest of each: `Digests`. At most
+    /// `limits::DIGEST_REGIONS_MAX`. Only the metadata server sends this. Since version 7.
+    Digest {
+        object: ObjectId,
+        first_region: u64,
+        regions: u32,
+    },
+    /// Writes those of these whole blocks that do not match their checksums on the target, and do in `data`: the others stay as they are,
+    /// so a repair undoes no later write, whenever it arrives. The last block may end with the object. At most one region. The reply is
+    /// `Repaired`. Only the metadata server sends this. Since version 7.
+    Repair {
+        object: ObjectId,
+        at: ObjectOffset,
+        data: Bytes,
+        checksums: BlockChecksums,
+    },
+    /// Forgets the damage of these objects, which has been repaired, and returns the objects that are known to be damaged:
+    /// `DamagedObjects`. Only the metadata server sends this. Since version 7.
+    Damaged {
+        repaired: Vec<ObjectId>,
+    },
 }
 
 /// The number of a write, the same in each repetition. A session has at most one write under way in a slot of a target. A higher
@@ -172,6 +193,9 @@ impl DataOp {
 
     /// The version of DATA that added fences of objects.
     pub const FENCE_OBJECT_SINCE: u8 = 6;
+
+    /// The version of DATA that added digests and repairs.
+    pub const DIGEST_SINCE: u8 = 7;
 
     /// A write into reserved space; any other operation as it is.
     #[must_use]
@@ -250,6 +274,9 @@ impl DataOp {
             Reserve { .. } => row("reserve", NamedObjects::None, false),
             ReservedWrite { object, .. } => row("reserved_write", One(object), true),
             FenceObject { object, .. } => row("fence_object", One(object), false),
+            Digest { object, .. } => row("digest", One(object), false),
+            Repair { object, .. } => row("repair", One(object), true),
+            Damaged { repaired } => row("damaged", Many(repaired), false),
         }
     }
 
@@ -358,6 +385,41 @@ pub enum DataReplyBody {
     Reserved(SpaceReservation),
     /// As `Written`, and what is left of the reservation.
     WrittenReserved(ObjectStat, WriteVerifier, SpaceReservation),
+    /// None: no such object. Where there are fewer than requested, the object has no bytes behind them.
+    Digests(Option<Vec<RegionDigest>>),
+    Repaired(RepairedBlocks),
+    /// Not all, if there are very many.
+    DamagedObjects(Vec<ObjectId>),
+}
+
+/// What a target has found in a region of an object: 1 MiB, or less at the object's end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum RegionDigest {
+    /// No byte but zeros; there may be a hole.
+    Zeros,
+    /// The BLAKE3 hash of the bytes without the zeros at their end. All that have a known checksum match it.
+    Hash([u8; 32]),
+    /// Bytes are missing, cannot be read or do not match their checksums.
+    Damaged,
+}
+
+impl RegionDigest {
+    /// The digest of a region with these bytes.
+    pub fn of(bytes: &[u8]) -> RegionDigest {
+        let end = bytes.iter().rposition(|byte| *byte != 0);
+        let Some(last) = end else {
+            return RegionDigest::Zeros;
+        };
+        RegionDigest::Hash(*blake3::hash(&bytes[..=last]).as_bytes())
+    }
+}
+
+/// What a repair has done with the damaged blocks among those it was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RepairedBlocks {
+    pub repaired: u32,
+    /// Damaged blocks whose given bytes do not match the checksum either.
+    pub left: u32,
 }
 
 /// The space that a target keeps for a session: for `limits::RESERVATION_TERM` after it has received the session's last `Reserve` or

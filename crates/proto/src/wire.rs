@@ -70,8 +70,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // of a former version gets). 13: new files with a write lease (two operations).
     (MessageKind::META, 6, 13),
     // 2: capabilities. 3: write verifiers. 4: numbered writes (an operation). 5: space reservations (two operations and their
-    // replies). 6: fences of objects (an operation).
-    (MessageKind::DATA, 3, 6),
+    // replies). 6: fences of objects (an operation). 7: digests and repairs (three operations and their replies).
+    (MessageKind::DATA, 3, 7),
     // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them. 4: downgrade of a write lease.
     // 5: stale members (a request).
     (MessageKind::CALLBACK, 2, 5),
@@ -278,6 +278,9 @@ impl Message for data::DataRequest {
                 data::DataOp::RESERVE_SINCE
             }
             data::DataOp::FenceObject { .. } => data::DataOp::FENCE_OBJECT_SINCE,
+            data::DataOp::Digest { .. }
+            | data::DataOp::Repair { .. }
+            | data::DataOp::Damaged { .. } => data::DataOp::DIGEST_SINCE,
             _ => 3,
         }
     }
@@ -291,6 +294,9 @@ impl Message for data::DataRequest {
                 data, checksums, ..
             }
             | data::DataOp::ReservedWrite {
+                data, checksums, ..
+            }
+            | data::DataOp::Repair {
                 data, checksums, ..
             } => take_payload(data, checksums),
             _ => (Bytes::new(), false),
@@ -307,7 +313,8 @@ impl Message for data::DataRequest {
         match &mut request.op {
             data::DataOp::Write { data, .. }
             | data::DataOp::NumberedWrite { data, .. }
-            | data::DataOp::ReservedWrite { data, .. } => {
+            | data::DataOp::ReservedWrite { data, .. }
+            | data::DataOp::Repair { data, .. } => {
                 attach_payload(NAME, data, payload)?;
             }
             _ => check_no_payload(NAME, &payload)?,

@@ -37,7 +37,10 @@ impl RequiredCredentials {
             | DataOp::Confirm { .. }
             | DataOp::List { .. }
             | DataOp::Fence { .. }
-            | DataOp::FenceObject { .. } => RequiredCredentials::Server,
+            | DataOp::FenceObject { .. }
+            | DataOp::Digest { .. }
+            | DataOp::Repair { .. }
+            | DataOp::Damaged { .. } => RequiredCredentials::Server,
         }
     }
 }

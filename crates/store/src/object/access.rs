@@ -35,6 +35,7 @@ pub(super) struct ReadAccess {
 pub(super) struct WriteAccess {
     pub counters: Arc<Counters>,
     pub objects: Arc<ObjectLoader>,
+    pub regions: Arc<RegionLoader>,
     pub dirty_log: DirtyLog,
     pub reader: Arc<ObjectReader>,
     pub files: Arc<ObjectFiles>,

@@ -9,6 +9,8 @@ use std::ops::Range;
 #[derive(Default)]
 pub(super) struct InFlightChanges {
     active: Vec<InFlightChange>,
+    /// Ranges in which no change may begin, although their bytes do not change for readers.
+    closed: Vec<Range<u64>>,
     last_begun: u64,
     recent: VecDeque<(u64, Range<u64>)>,
 }
@@ -46,7 +48,7 @@ fn last_block(range: &Range<u64>) -> u64 {
 impl InFlightChanges {
     /// Begins a change of `range` and returns its number; None while an overlapping change is in flight.
     pub fn begin(&mut self, range: Range<u64>) -> Option<u64> {
-        if self.active.iter().any(|span| overlap(&span.range, &range)) {
+        if self.is_busy(&range) {
             return None;
         }
         self.last_begun += 1;
@@ -93,13 +95,28 @@ impl InFlightChanges {
         self.active.swap_remove(index)
     }
 
-    pub fn is_idle(&self) -> bool {
-        self.active.is_empty()
+    /// Keeps changes from beginning in `range` until `open`; false while one is in flight there.
+    pub fn close(&mut self, range: &Range<u64>) -> bool {
+        let is_free = !self.is_busy(range);
+        if is_free {
+            self.closed.push(range.clone());
+        }
+        is_free
     }
 
-    /// Whether a change of a part of `range` is in flight.
+    pub fn open(&mut self, range: &Range<u64>) {
+        let index = self.closed.iter().position(|closed| closed == range);
+        self.closed.swap_remove(index.expect("the range is closed"));
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.active.is_empty() && self.closed.is_empty()
+    }
+
+    /// Whether a change of a part of `range` is in flight, or a part of it is closed.
     pub fn is_busy(&self, range: &Range<u64>) -> bool {
-        self.active.iter().any(|span| overlap(&span.range, range))
+        let active = self.active.iter().map(|span| &span.range);
+        active.chain(&self.closed).any(|busy| overlap(busy, range))
     }
 
     /// The number of the last change that began, for `changed_since`.
@@ -139,6 +156,19 @@ mod tests {
         assert!(flight.begin(8192..9000).is_some());
         flight.end(first);
         assert!(flight.begin(99..200).is_some());
+    }
+
+    #[test]
+    fn no_change_begins_in_a_closed_range_and_readers_do_not_notice_it() {
+        let mut flight = InFlightChanges::default();
+        let first = flight.begin(0..100).unwrap();
+        assert!(!flight.close(&(0..4096)));
+        flight.end(first);
+        assert!(flight.close(&(0..4096)) && !flight.close(&(0..1)));
+        assert!(flight.begin(4000..5000).is_none() && !flight.is_idle());
+        assert_eq!(flight.active_ranges().count(), 0);
+        flight.open(&(0..4096));
+        assert!(flight.is_idle() && flight.begin(4000..5000).is_some());
     }
 
     #[test]

@@ -170,6 +170,21 @@ impl Object {
         }
     }
 
+    /// Keeps changes of these bytes from beginning once none is in flight, while readers find what they find without it.
+    pub async fn close_to_changes(&self, range: Range<u64>) -> ClosedRange<'_> {
+        loop {
+            let mut ended = std::pin::pin!(self.change_ended.notified());
+            ended.as_mut().enable();
+            if self.state.lock().in_flight.close(&range) {
+                return ClosedRange {
+                    object: self,
+                    range,
+                };
+            }
+            ended.await;
+        }
+    }
+
     /// Starts reading ahead the bytes that a sequential reader needs next, within the same segment.
     pub fn read_ahead(&self, range: &Range<u64>) {
         let mut state = self.state();
@@ -212,6 +227,21 @@ impl Object {
 
     pub fn mark_used(&self) {
         self.used.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that no change may change. Ends when it is dropped.
+pub(super) struct ClosedRange<'a> {
+    object: &'a Object,
+    range: Range<u64>,
+}
+
+impl Drop for ClosedRange<'_> {
+    fn drop(&mut self) {
+        // Bytes may have been written.
+        self.object.data_sync.note_modified();
+        self.object.state.lock().in_flight.open(&self.range);
+        self.object.change_ended.notify_waiters();
     }
 }
 

@@ -256,6 +256,7 @@ impl Parts {
         WriteAccess {
             counters: self.counters.clone(),
             objects: reading.objects.clone(),
+            regions: reading.regions.clone(),
             dirty_log: DirtyLog::new(
                 self.records.clone(),
                 reading.regions.clone(),

@@ -149,7 +149,7 @@ impl WriteRequest<'_> {
     }
 }
 
-async fn write_segments(
+pub(super) async fn write_segments(
     files: &ObjectFiles,
     object: &Object,
     range: &Range<u64>,

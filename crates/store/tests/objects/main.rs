@@ -9,4 +9,5 @@ mod identity;
 mod model;
 mod numbered;
 mod regions;
+mod repairs;
 mod reserved;
