@@ -6,6 +6,10 @@ use gupfs_proto::limits::{
 };
 use std::time::Duration;
 
+/// How often a stat of a file that others write, too, asks for its size again because this client's own writes have moved the end meanwhile,
+/// before it holds these writes back.
+pub const GROWTH_TRIES: u32 = 16;
+
 /// Inodes in one `Forgotten`: the server removes them in one batch, which is no longer than a background task's batch.
 pub const FORGET_BATCH: usize = BACKGROUND_BATCH;
 

@@ -9,7 +9,9 @@ use crate::store::{MetadataStore, damaged_record};
 use crate::waits::{WaitList, WaitReason};
 use crate::write_leases::{LeaseContext, WriteLeases};
 use crate::writer_recovery::WriterRecovery;
-use gupfs_namespace::{KeyRange, LeaseCallback, ParsedKey, Record, WriteLease, WriteLeaseMode};
+use gupfs_namespace::{
+    Inode, KeyRange, LeaseCallback, ParsedKey, Record, RecordKey, WriteLease, WriteLeaseMode,
+};
 use gupfs_platform::Clock;
 use gupfs_proto::callback::CallbackRequest;
 use gupfs_proto::{FsError, InodeId, SessionId};
@@ -88,6 +90,11 @@ impl LeaseCallbacks {
         }
         let mut called = self.lease_holders(ino, callback).await?;
         called.retain(|session| *session != origin.session);
+        let holders = called.len();
+        let size_before = match is_glimpse && holders > 1 {
+            true => self.recorded_size(ino).await?,
+            false => 0,
+        };
         let calls = called
             .into_iter()
             .map(|session| self.call_holder(origin, session, ino, callback, round));
@@ -97,9 +104,18 @@ impl LeaseCallbacks {
             }
         }
         if is_glimpse {
-            lease_context.results.add_report(ino);
+            (lease_context.results).add_report(ino, holders, size_before);
         }
         Ok(())
+    }
+
+    async fn recorded_size(&self, ino: InodeId) -> Result<u64, FsError> {
+        let key = RecordKey::inode(ino);
+        let Some(value) = self.store.get_now(&key).await? else {
+            return Ok(0);
+        };
+        let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+        Ok(inode.size)
     }
 
     /// Returns the session if it has ended.

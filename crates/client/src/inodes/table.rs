@@ -6,7 +6,7 @@ use super::range_locks::RangeLocks;
 use super::state::{DuringLeaseEnd, InodeState};
 use crate::limits::ATTR_VERSION_BUCKETS;
 use gupfs_platform::hash::Map;
-use gupfs_proto::{Attr, InodeId};
+use gupfs_proto::{Attr, FileOffset, InodeId};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::ops::Deref;
 use std::pin::pin;
@@ -98,8 +98,8 @@ pub struct InodeTable {
     inodes: RwLock<Map<InodeId, Arc<ActiveInode>>>,
     /// By bucket of inodes: the version at which one of them was last removed from the table or lost its lease.
     versions: Box<[AtomicU64]>,
-    /// Counts removals from the table and released leases.
-    newest_version: AtomicU64,
+    /// Counts removals from the table, released leases, and moves of the end of a file.
+    newest_version: Arc<AtomicU64>,
     /// Unsynced objects of inodes that were removed from the table.
     closed_unsynced: Arc<Mutex<ClosedUnsynced>>,
 }
@@ -111,7 +111,8 @@ pub struct AttrVersion(u64);
 /// Attributes of a reply with this client's state overlaid.
 pub enum OverlaidAttr {
     Current(Attr, Option<Arc<ActiveInode>>),
-    /// The file was open or leased here when the request was sent and is not now: the reply may be older than its last change.
+    /// The file was open or leased here when the request was sent and is not now, or has grown here meanwhile: the reply may be older than its
+    /// last change.
     MaybeStale,
     /// Whether the reply or this client's state is newer is known when the request under way that ends the lease is answered.
     LeaseEnding(Arc<ActiveInode>),
@@ -125,7 +126,7 @@ impl InodeTable {
             versions: (0..ATTR_VERSION_BUCKETS)
                 .map(|_| AtomicU64::new(0))
                 .collect(),
-            newest_version: AtomicU64::new(0),
+            newest_version: Arc::default(),
             closed_unsynced,
         })
     }
@@ -146,7 +147,7 @@ impl InodeTable {
                 unsent_grown: Notify::new(),
                 unlocked_reads: AtomicU64::new(0),
                 member_changes: AtomicU64::new(0),
-                state: Mutex::new(InodeState::new(self.shared)),
+                state: Mutex::new(InodeState::new(self.shared, self.newest_version.clone())),
                 lease_ended: Notify::new(),
                 pins: AtomicU32::new(0),
             })
@@ -201,7 +202,14 @@ impl InodeTable {
                 drop(state);
                 return OverlaidAttr::LeaseEnding(file);
             }
-            let is_known = state.is_authoritative() || state.has_concurrent_write_lease();
+            let is_authoritative = state.is_authoritative();
+            let is_known = is_authoritative || state.has_concurrent_write_lease();
+            // Another client's write may have moved the end further before this one's began, and after the others were asked.
+            let has_grown =
+                state.grown_at() > attr_version.0 && state.end_of_file() > FileOffset(attr.size);
+            if is_known && !is_authoritative && has_grown {
+                return OverlaidAttr::MaybeStale;
+            }
             if meant == DuringLeaseEnd::Overlaid && is_known {
                 let attr = state.overlay(attr);
                 drop(state);

@@ -2,6 +2,7 @@
 
 use super::Namespace;
 use crate::inodes::{AttrVersion, OverlaidAttr};
+use crate::limits::GROWTH_TRIES;
 use crate::metrics::Counters;
 use crate::reply;
 use gupfs_proto::meta::{AccessMode, MetaOp, MetaReplyBody};
@@ -31,7 +32,15 @@ impl Namespace {
     /// stat(2).
     pub async fn getattr(&self, caller: &Caller, ino: InodeId) -> Result<Attr, FsError> {
         tracing::trace!(target: "walk", file = file!(), "getattr");
-        loop {
+        let file = self.inodes.get(ino);
+        let mut _no_writes = None;
+        for tries in 1.. {
+            if tries == GROWTH_TRIES
+                && let Some(file) = &file
+            {
+                // Its own writes move the end of the file again and again.
+                _no_writes = Some(file.range_locks.whole().await);
+            }
             let attr_version = self.inodes.attr_version();
             let reply = self.mds.call(caller, MetaOp::GetAttr { ino }).await?;
             let attr = reply::entry("getattr", reply)?;
@@ -40,6 +49,7 @@ impl Namespace {
             }
             Counters::add(&self.counters.asked_again, 1);
         }
+        unreachable!("the loop does not end by itself")
     }
 
     /// access(2), with the caller's credentials.

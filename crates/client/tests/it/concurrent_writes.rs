@@ -1,14 +1,19 @@
 //! Several clients write one file at the same time, each directly to the objects.
 
-use crate::shared_cluster::{SharedCluster, append};
+use crate::shared_cluster::{SharedCluster, append, pause};
 use crate::user::{User, me};
 use bytes::Bytes;
-use gupfs_client::{AllocateMode, OpenFile, SessionOptions, WriteOptions};
+use gupfs_client::{AllocateMode, Client, OpenFile, SessionOptions, WriteOptions};
+use gupfs_mds::Mds;
 use gupfs_proto::InodeId;
-use gupfs_proto::meta::{SetAttr, SetTime, WritePosition};
+use gupfs_proto::callback::{CallbackReply, CallbackRequest};
+use gupfs_proto::meta::{MetaOp, MetaReply, MetaRequest, SetAttr, SetTime, WritePosition};
+use gupfs_rpc::{Peer, Service};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Waker};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 const RECORD: usize = 47_008;
 
@@ -100,6 +105,119 @@ async fn every_client_sees_each_write_and_the_size_at_once() {
         ];
         assert!(reads == [vec![round; 3_000], vec![round; 3_000]]);
     }
+    assert_eq!(concurrent(&cluster), [1, 1]);
+}
+
+/// Holds back one message: after the server has answered it, or before a client gets it.
+struct Gate<S> {
+    inner: Arc<S>,
+    is_closed: AtomicBool,
+    arrived: Notify,
+    opened: Notify,
+}
+
+impl<S> Gate<S> {
+    fn new(inner: Arc<S>) -> Arc<Gate<S>> {
+        Arc::new(Gate {
+            inner,
+            is_closed: AtomicBool::new(false),
+            arrived: Notify::new(),
+            opened: Notify::new(),
+        })
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, SeqCst);
+    }
+
+    async fn pass(&self, is_meant: bool) {
+        if is_meant && self.is_closed.swap(false, SeqCst) {
+            self.arrived.notify_one();
+            self.opened.notified().await;
+        }
+    }
+}
+
+impl Service<MetaRequest, MetaReply> for Gate<Mds> {
+    async fn handle(self: Arc<Self>, request: MetaRequest) -> MetaReply {
+        let is_meant = matches!(request.op, MetaOp::GetAttr { .. });
+        let reply = self.inner.clone().handle(request).await;
+        self.pass(is_meant).await;
+        reply
+    }
+}
+
+impl Service<CallbackRequest, CallbackReply> for Gate<Client> {
+    async fn handle(self: Arc<Self>, request: CallbackRequest) -> CallbackReply {
+        let is_meant = matches!(request, CallbackRequest::Glimpse { .. });
+        self.pass(is_meant).await;
+        self.inner.clone().handle(request).await
+    }
+}
+
+/// A write to the largest end has returned before a write to a smaller one begins. A size with the second one and without the first was never
+/// the file's. Here the client that asks has made the second write itself, after the other one was asked.
+#[tokio::test(start_paused = true)]
+async fn a_size_has_no_own_write_without_those_of_others_before_it() {
+    let cluster = SharedCluster::new(11, 1).await;
+    let gate = Gate::new(cluster.servers.mds.clone());
+    let (one, two) = (
+        cluster.users[0].clone(),
+        cluster.client_by(Peer::local(gate.clone())).await,
+    );
+    let one_file = one.create("shared").await;
+    let ino = one_file.ino();
+    let two_file = two.open(ino).await;
+    for round in 0..4 {
+        let (user, file) = [(&two, &two_file), (&one, &one_file)][round % 2];
+        user.write(file, (round * RECORD) as u64, &[9; RECORD])
+            .await;
+    }
+    let mut end = 4 * RECORD as u64;
+    for _ in 0..3 {
+        gate.close();
+        let looking = {
+            let user = two.clone();
+            tokio::spawn(async move { user.attr(ino).await.size })
+        };
+        gate.arrived.notified().await;
+        one.write(&one_file, end + 7_000, &[1; 1_000]).await;
+        two.write(&two_file, end, &[2; 1_000]).await;
+        gate.opened.notify_one();
+        assert_eq!(looking.await.unwrap(), end + 8_000);
+        end += 8_000;
+    }
+    let leases = [&one, &two].map(|user| user.client.status().concurrently_leased_inodes);
+    assert_eq!(leases, [1, 1]);
+}
+
+/// The same where two others have written: one was asked before its write, and the other one after both.
+#[tokio::test(start_paused = true)]
+async fn a_size_is_not_made_of_reports_of_different_moments() {
+    let cluster = SharedCluster::new(12, 3).await;
+    let (one, two) = cluster.clients();
+    let three = &cluster.users[2];
+    let [one_file, two_file] = written_by_both(&cluster).await;
+    let ino = one_file.ino();
+    two.write(&two_file, 0, &[1; RECORD]).await;
+    let gate = Gate::new(two.client.clone());
+    let session = two.client.session();
+    cluster
+        .servers
+        .mds
+        .attach(session, Peer::local(gate.clone()));
+    let end = three.attr(ino).await.size;
+    gate.close();
+    let looking = {
+        let user = three.clone();
+        tokio::spawn(async move { user.attr(ino).await.size })
+    };
+    gate.arrived.notified().await;
+    pause().await;
+    one.write(&one_file, end + 7_000, &[1; 1_000]).await;
+    two.write(&two_file, end, &[2; 1_000]).await;
+    gate.opened.notify_one();
+    assert_eq!(looking.await.unwrap(), end + 8_000);
     assert_eq!(concurrent(&cluster), [1, 1]);
 }
 

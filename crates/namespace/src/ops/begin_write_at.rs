@@ -234,7 +234,7 @@ mod tests {
             "the other one's report is missing"
         );
         assert_eq!(callback(&server), Some(LeaseCallback::Glimpse));
-        server.callbacks.add_report(file);
+        server.callbacks.add_report(file, 1, 0);
         let opened = server.open(&Caller::root(), file, AccessMode::READ);
         assert_eq!(
             opened.unwrap().attr.size,

@@ -21,7 +21,7 @@ pub(crate) fn require_attr_report(
 ) -> OpResult<()> {
     tracing::trace!(target: "walk", file = file!(), "require_attr_report");
     // A replayed operation got its reply, with the holder's report, in its original execution.
-    let is_reported = session.is_replay || session.callbacks.has_report(inode.ino);
+    let is_reported = session.is_replay || session.callbacks.has_report(inode.ino, inode.size);
     if is_reported || !is_leased_by_other(view, session, inode)? {
         return Ok(());
     }
@@ -230,7 +230,7 @@ mod tests {
                 "{op:?}"
             );
         }
-        server.callbacks.add_report(file);
+        server.callbacks.add_report(file, 1, 0);
         for op in &changing {
             assert_eq!(
                 needed_callback(&mut server, op),

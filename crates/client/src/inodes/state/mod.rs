@@ -52,6 +52,7 @@ use opens::OpenCounts;
 use privileges::Privileges;
 use size::FileSize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use times::UnreportedChanges;
 use unsent::UnsentBytes;
 use writeback_errors::WritebackErrors;
@@ -70,6 +71,10 @@ pub struct InodeState {
     pub objects: FileObjects,
     pub opens: OpenCounts,
     pub errors: WritebackErrors,
+    /// The newest attribute version of the client.
+    versions: Arc<AtomicU64>,
+    /// The version at which this client last moved the end of the file.
+    grown_at: u64,
 }
 
 /// The unit of st_blocks.
@@ -83,9 +88,11 @@ pub enum DataLocation {
 }
 
 impl InodeState {
-    pub fn new(shared: bool) -> InodeState {
+    /// `versions`: the newest attribute version of the client.
+    pub fn new(shared: bool, versions: Arc<AtomicU64>) -> InodeState {
         InodeState {
             lease: LeaseState::new(shared),
+            versions,
             ..InodeState::default()
         }
     }
@@ -189,7 +196,8 @@ impl InodeState {
         *self = InodeState {
             opens,
             errors: std::mem::take(&mut self.errors),
-            ..InodeState::new(self.lease.is_shared())
+            grown_at: self.grown_at,
+            ..InodeState::new(self.lease.is_shared(), self.versions.clone())
         };
     }
 
@@ -283,6 +291,11 @@ impl InodeState {
         self.size.get()
     }
 
+    /// The version at which this client last moved the end of the file.
+    pub fn grown_at(&self) -> u64 {
+        self.grown_at
+    }
+
     /// The end of the file, for a caller that has locked the range of a write.
     ///
     /// # Errors
@@ -296,6 +309,9 @@ impl InodeState {
 
     /// The file's bytes up to `end` changed at `now`.
     pub fn data_changed(&mut self, end: FileOffset, now: Timestamp) {
+        if end > self.size.get() {
+            self.grown_at = self.versions.fetch_add(1, Ordering::AcqRel) + 1;
+        }
         self.size.grow(end);
         self.times.data_changed(now);
     }
@@ -525,7 +541,7 @@ mod tests {
 
     #[test]
     fn unsynced_objects_stay_unsynced_when_another_client_has_written() {
-        let mut state = InodeState::new(true);
+        let mut state = InodeState::new(true, Arc::default());
         state.update_from_server(opened(1, Presence::Never));
         state.lease_acquired(opened(2, Presence::Maybe));
         state.objects.mark_dirty(0, 1);
@@ -541,7 +557,7 @@ mod tests {
 
     #[test]
     fn presence_is_known_until_another_client_can_have_created_objects() {
-        let mut state = InodeState::new(true);
+        let mut state = InodeState::new(true, Arc::default());
         state.update_from_server(opened(1, Presence::Never));
         state.lease_acquired(opened(2, Presence::Maybe));
         assert_eq!(presence(&state), [Presence::Never; 2]);
@@ -559,7 +575,7 @@ mod tests {
 
     #[test]
     fn a_late_reply_to_the_last_report_invalidates_the_state() {
-        let mut state = InodeState::new(true);
+        let mut state = InodeState::new(true, Arc::default());
         state.update_from_server(opened(1, Presence::Never));
         state.lease_acquired(opened(2, Presence::Maybe));
         state.note_own_update(opened(3, Presence::Maybe).attr);
@@ -572,7 +588,7 @@ mod tests {
     /// A program's stat(2) asks the targets while the lease goes to another client, or others join.
     #[test]
     fn what_a_target_said_under_a_former_lease_counts_for_nothing() {
-        let mut state = InodeState::new(true);
+        let mut state = InodeState::new(true, Arc::default());
         state.update_from_server(opened(1, Presence::Maybe));
         state.lease_acquired(opened(2, Presence::Maybe));
         let unknown = state.objects.unknown(InodeId(5));
@@ -594,7 +610,7 @@ mod tests {
 
     #[test]
     fn an_overtaken_reply_changes_nothing() {
-        let mut state = InodeState::new(true);
+        let mut state = InodeState::new(true, Arc::default());
         state.update_from_server(opened(5, Presence::Maybe));
         state.update_from_server(opened(4, Presence::Never));
         assert_eq!(

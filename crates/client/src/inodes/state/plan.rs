@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_write_within_the_file_locks_its_own_bytes_and_an_extending_one_everything_from_the_end() {
-        let mut state = InodeState::new(true);
+        let mut state = InodeState::new(true, std::sync::Arc::default());
         state.update_from_server(opened(1, Presence::Never));
         let range = |state: &InodeState, at| {
             let range = state.write_lock_range(at, ByteCount(50));
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn an_object_is_present_only_once_it_is_synced() {
-        let mut state = InodeState::new(true);
+        let mut state = InodeState::new(true, std::sync::Arc::default());
         state.update_from_server(opened(1, Presence::Never));
         state.lease_acquired(opened(2, Presence::Maybe));
         let planned = |state: &InodeState| match state.plan_read(

@@ -309,7 +309,10 @@ impl FakeOst {
                 state.objects.remove(&object);
                 Ok(DataReplyBody::DoneWithVerifier(instance))
             }
-            DataOp::List { .. } => Err(FsError::NotSupported),
+            DataOp::List { .. }
+            | DataOp::Digest { .. }
+            | DataOp::Repair { .. }
+            | DataOp::Damaged { .. } => Err(FsError::NotSupported),
             // `Space`: the first two targets share a disk.
             DataOp::Fence { .. } | DataOp::FenceObject { .. } => Ok(DataReplyBody::Done),
             DataOp::Space => Ok(DataReplyBody::Space(TargetCapacity {
@@ -512,9 +515,12 @@ fn describe(op: &DataOp) -> String {
         DataOp::Stat { object }
         | DataOp::Remove { object }
         | DataOp::Quarantine { object }
-        | DataOp::FenceObject { object, .. } => {
+        | DataOp::FenceObject { object, .. }
+        | DataOp::Digest { object, .. }
+        | DataOp::Repair { object, .. } => {
             format!("{name} {object}")
         }
+        DataOp::Damaged { .. } => name.into(),
         DataOp::Reserve { bytes } => format!("{name} {bytes}"),
         DataOp::List { .. } | DataOp::Space | DataOp::Fence { .. } => name.to_string(),
     }
