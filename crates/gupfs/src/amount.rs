@@ -55,13 +55,15 @@ impl FromStr for Deadline {
         let digits = text
             .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(text.len());
-        let bad = || format!("'{text}' is not a deadline; write a number and s, min or h, or none");
+        let bad =
+            || format!("'{text}' is not a deadline; write a number and s, min, h or d, or none");
         let number: u64 = text[..digits].parse().map_err(|_| bad())?;
         let millis = match text[digits..].trim() {
             "ms" => 1,
             "" | "s" => 1_000,
             "m" | "min" => 60_000,
             "h" => 3_600_000,
+            "d" => 86_400_000,
             _ => return Err(bad()),
         };
         match number.checked_mul(millis) {
@@ -101,7 +103,7 @@ impl FromStr for TimeLimit {
         match text.trim() {
             "0" | "never" => Ok(TimeLimit(None)),
             // A limit of one is `never` here.
-            "none" => Err("write never, or a number and s, min or h".into()),
+            "none" => Err("write never, or a number and s, min, h or d".into()),
             limit => limit.parse::<Deadline>().map(|time| TimeLimit(time.0)),
         }
     }

@@ -45,6 +45,7 @@ pub enum Command {
     #[command(subcommand)]
     Layout(commands::layout::Layout),
     Check(commands::check::Check),
+    Scrub(commands::scrub::Scrub),
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
     Doctor(commands::doctor::Doctor),
@@ -79,6 +80,7 @@ impl Command {
             Command::Sync(_) => "sync",
             Command::Layout(_) => "layout",
             Command::Check(_) => "check",
+            Command::Scrub(_) => "scrub",
             Command::Config(_) => "config",
             Command::Doctor(_) => "doctor",
             Command::Bench(_) => "bench",
@@ -104,6 +106,7 @@ impl Command {
             Command::Sync(sync) => sync.run(),
             Command::Layout(layout) => layout.run(),
             Command::Check(check) => check.run(),
+            Command::Scrub(scrub) => scrub.run(),
             Command::Config(config) => config.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => bench.run(),

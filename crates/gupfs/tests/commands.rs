@@ -259,6 +259,7 @@ fn every_command_has_a_manual_page() {
         gupfs-ost-lost.1
         gupfs-ost-remove.1
         gupfs-ost.1
+        gupfs-scrub.1
         gupfs-status.1
         gupfs-stop.1
         gupfs-sync.1

@@ -37,6 +37,7 @@ mod replay;
 mod request;
 mod reserve;
 mod restarted_targets;
+mod scrub;
 mod serve;
 mod service;
 mod serving;

@@ -68,6 +68,23 @@ pub const RESYNC_EVERY: Duration = Duration::from_secs(2);
 /// host takes, so that no such restart moves bytes.
 pub const REBUILD_AFTER: Duration = Duration::from_secs(600);
 
+/// All objects are verified once in so long, unless the administrator chose another time. A sector that decays stays unnoticed for as long at
+/// the most.
+pub const SCRUB_PERIOD: Duration = Duration::from_secs(30 * 86_400);
+
+/// A scheduled scrub is not slower than this: where there is little to read, less is under way at a time.
+pub const SCRUB_RATE_MIN: u64 = 4 << 20;
+
+/// How often the server looks whose turn it is to be scrubbed.
+pub const SCRUB_TURN_EVERY: Duration = Duration::from_secs(60);
+
+/// How often the server asks the OSTs which damage readers have met, and how long it leaves a file alone that it could not repair.
+pub const DAMAGE_ASK_EVERY: Duration = Duration::from_secs(5);
+pub const DAMAGE_RETRY: Duration = Duration::from_secs(600);
+
+/// Damaged objects that the server knows by name.
+pub const DAMAGE_KEPT: usize = 4_096;
+
 /// How often the server looks whether it has members on lost OSTs to replace.
 pub const REPLACE_EVERY: Duration = Duration::from_secs(2);
 

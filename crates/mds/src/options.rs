@@ -1,6 +1,6 @@
 //! What a metadata server is started with.
 
-use crate::limits::REBUILD_AFTER;
+use crate::limits::{REBUILD_AFTER, SCRUB_PERIOD};
 use crate::osts::TargetHandle;
 use crate::survey::SurveyedTarget;
 use gupfs_platform::{Disk, Platform};
@@ -38,6 +38,8 @@ pub struct MdsOptions {
     pub allow_mirrors: bool,
     /// After so long the stale members on an OST that is down get other OSTs; None: they wait for it.
     pub rebuild_after: Option<Duration>,
+    /// All objects are verified once in so long; None: only if an administrator asks for it.
+    pub scrub_period: Option<Duration>,
     /// Sessions outlive this server: a client that reports in time after a start keeps its session. Otherwise every start
     /// ends all sessions.
     pub keep_sessions: bool,
@@ -66,6 +68,7 @@ impl MdsOptions {
             surveyed: Vec::new(),
             allow_mirrors: false,
             rebuild_after: Some(REBUILD_AFTER),
+            scrub_period: Some(SCRUB_PERIOD),
             keep_sessions: false,
         }
     }

@@ -1,8 +1,9 @@
 //! Passes metadata requests, and requests about the cluster, to the server, and does nothing else.
 
 use crate::Mds;
+use crate::pending_work::ScrubRate;
 use gupfs_proto::FsError;
-use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, ClusterRequest};
+use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, ClusterRequest, ScrubAction};
 use gupfs_proto::meta::{MetaReply, MetaRequest};
 use gupfs_rpc::Service;
 use std::sync::Arc;
@@ -40,6 +41,14 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
                 self.parts.target_records.drain(ost, action).await
             }
             ClusterRequest::RemoveTarget { ost } => self.parts.target_records.remove(ost).await,
+            ClusterRequest::Scrub { action } => {
+                let scrub = &self.parts.scrub;
+                if let ScrubAction::Start { rate } = action {
+                    tracing::info!(?rate, "an administrator has all objects scrubbed");
+                    scrub.request(ScrubRate(rate));
+                }
+                Ok(ClusterReplyBody::Scrubbing(scrub.status().summary()))
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::metadata_leases::LeaseStatus;
 use crate::origin::RequestOrigin;
 use crate::osts::MdsTargetStatus;
 use crate::pending_work::{
-    ConfirmStatus, PurgeStatus, ReplacementStatus, ResyncStatus, UnfinishedStatus,
+    ConfirmStatus, PurgeStatus, ReplacementStatus, ResyncStatus, ScrubStatus, UnfinishedStatus,
 };
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
@@ -52,6 +52,7 @@ pub struct MdsStatus {
     pub resync: ResyncStatus,
     /// Mirrored files with members on lost OSTs.
     pub replacement: ReplacementStatus,
+    pub scrub: ScrubStatus,
     pub targets: Vec<MdsTargetStatus>,
     pub sessions: BTreeMap<SessionId, SessionInfo>,
     /// Sessions from before the start that have not reconnected: the server serves no other request until they have, or have
@@ -156,6 +157,7 @@ impl Mds {
             confirm: parts.confirm.status(),
             resync: parts.resync.status(),
             replacement: parts.replacement.status(),
+            scrub: parts.scrub.status(),
             targets: parts.targets.status(),
             sessions: parts.sessions.infos(),
             missing: parts.grace.missing(),

@@ -73,6 +73,10 @@ impl MetadataStore {
         self.kv.stop(mode).await
     }
 
+    pub fn shards(&self) -> VirtualShards {
+        self.shards
+    }
+
     pub fn all_shards(&self) -> impl Iterator<Item = VirtualShard> + use<> {
         (0..self.shards.0).map(VirtualShard)
     }

@@ -48,6 +48,34 @@ pub enum ClusterRequest {
     /// # Errors
     /// `TargetDown` with a target that is not drained.
     RemoveTarget { ost: OstId },
+    /// An administrator has all objects verified now, or asks how far that is. The reply is `Scrubbing`.
+    Scrub { action: ScrubAction },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ScrubAction {
+    /// Reads at most so many bytes a second; None: as fast as it can.
+    Start {
+        rate: Option<u64>,
+    },
+    Ask,
+}
+
+/// How far a scrub is, and what scrubs have found since the start of the metadata server.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ScrubSummary {
+    /// One that was asked for is under way, and has examined so many inodes.
+    pub is_scrubbing: bool,
+    pub inodes_examined: u64,
+    /// Files that it could not verify whole, and why, for one of them.
+    pub files_left: u64,
+    pub why: Option<String>,
+    pub bytes_verified: u64,
+    pub blocks_repaired: u64,
+    /// Members that could not be repaired in place, and are made anew.
+    pub members_renewed: u64,
+    /// Objects with damage that nothing can repair.
+    pub damaged: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -258,6 +286,7 @@ pub enum ClusterReplyBody {
         /// False: it was removed before.
         is_new: bool,
     },
+    Scrubbing(ScrubSummary),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -1,8 +1,10 @@
 //! Requests to object servers and their replies. They concern bytes of objects, never names or users.
 
 use crate::capability::{CredentialTime, DataCredentials};
+use crate::checksum;
 use crate::error::FsError;
 use crate::ids::{InodeId, MapEpoch, ObjectId, OstId, SessionId, WriteVerifier};
+use crate::limits::CHECKSUM_BLOCK;
 use crate::time::Timestamp;
 use crate::units::ObjectOffset;
 use bytes::Bytes;
@@ -344,6 +346,23 @@ pub struct BlockChecksums {
     pub first_block: u64,
     /// None where the server has no checksum (a block written in parts and not yet read again).
     pub checksums: Vec<Option<u32>>,
+}
+
+impl BlockChecksums {
+    /// The checksums of these bytes, which begin at a block boundary.
+    pub fn of_blocks(at: u64, bytes: &[u8]) -> BlockChecksums {
+        BlockChecksums {
+            first_block: at / CHECKSUM_BLOCK,
+            checksums: checksum::blocks(bytes).into_iter().map(Some).collect(),
+        }
+    }
+
+    /// Whether each known one of these checksums is that of its block, for bytes that begin at a block boundary.
+    pub fn match_bytes(&self, at: u64, bytes: &[u8]) -> bool {
+        let right = checksum::blocks(bytes).into_iter();
+        let is_right = |(right, known): (u32, &Option<u32>)| known.is_none_or(|it| it == right);
+        self.first_block == at / CHECKSUM_BLOCK && right.zip(&self.checksums).all(is_right)
+    }
 }
 
 /// Owner of the file that the object belongs to, stored with the object: a rebuild of the name space from objects alone needs it.

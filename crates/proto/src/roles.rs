@@ -68,6 +68,7 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::LostFiles { .. }
             | cluster::ClusterRequest::Drain { .. }
             | cluster::ClusterRequest::RemoveTarget { .. }
+            | cluster::ClusterRequest::Scrub { .. }
             | cluster::ClusterRequest::Verifiers { .. } => &[Role::Oss],
             cluster::ClusterRequest::Map | cluster::ClusterRequest::Status => &Role::ALL,
         }

@@ -76,8 +76,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 5: stale members (a request).
     (MessageKind::CALLBACK, 2, 5),
     // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply). 4: lost targets (two requests and
-    // their replies).
-    (MessageKind::CLUSTER, 2, 5),
+    // their replies). 5: drains (two requests and their replies). 6: scrubs (a request and its reply).
+    (MessageKind::CLUSTER, 2, 6),
 ];
 
 /// A message as a frame carries it.
@@ -251,7 +251,7 @@ fn min_version_of_callback(request: &callback::CallbackRequest) -> u8 {
     }
 }
 
-/// Versions 3 to 5 added two requests each.
+/// Versions 3 to 5 added two requests each, version 6 one.
 fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
     match request {
         cluster::ClusterRequest::Report(_) | cluster::ClusterRequest::Verifiers { .. } => 3,
@@ -259,6 +259,7 @@ fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
             4
         }
         cluster::ClusterRequest::Drain { .. } | cluster::ClusterRequest::RemoveTarget { .. } => 5,
+        cluster::ClusterRequest::Scrub { .. } => 6,
         _ => 2,
     }
 }

@@ -15,12 +15,14 @@ pub mod key;
 pub mod layout;
 pub mod man;
 pub mod mds;
+mod mds_requests;
 pub mod mount;
 mod options;
 pub mod oss;
 pub mod ost;
 #[cfg(feature = "tools")]
 mod own_executable;
+pub mod scrub;
 pub mod status;
 pub mod stop;
 pub mod sync;

@@ -43,6 +43,7 @@ pub struct Cluster {
 #[serde(deny_unknown_fields, default)]
 pub struct MetadataServer {
     pub rebuild_after: Option<TimeLimit>,
+    pub scrub_period: Option<TimeLimit>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]

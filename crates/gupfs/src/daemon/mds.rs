@@ -197,6 +197,9 @@ async fn start(
     if let Some(limit) = settings.config.mds.rebuild_after {
         options.rebuild_after = limit.time();
     }
+    if let Some(period) = settings.config.mds.scrub_period {
+        options.scrub_period = period.time();
+    }
     let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
     Ok((mds, listener))
 }

@@ -209,6 +209,27 @@ fn metadata(text: &mut MetricsText, status: &MdsStatus) {
             purging,
         );
     }
+    let scrub = &status.scrub;
+    let gauges = [
+        (
+            "gupfs_scrub_verified_bytes",
+            "Bytes that scrubs have verified since the start; each copy counts.",
+            scrub.bytes_verified,
+        ),
+        (
+            "gupfs_scrub_repaired_blocks",
+            "Damaged blocks that were repaired from another copy since the start.",
+            scrub.blocks_repaired,
+        ),
+        (
+            "gupfs_scrub_damaged_objects",
+            "Objects with damage that nothing can repair.",
+            scrub.damaged,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        text.gauge(name, help, &[], value);
+    }
     text.gauge(
         "gupfs_mds_sessions",
         "Registered sessions.",

@@ -274,6 +274,9 @@ async fn start_mds(
     if let Some(limit) = settings.config.mds.rebuild_after {
         options.rebuild_after = limit.time();
     }
+    if let Some(period) = settings.config.mds.scrub_period {
+        options.scrub_period = period.time();
+    }
     options.surveyed = surveyed;
     for (ost, peer) in local.osts {
         options.targets.push(TargetHandle {

@@ -42,6 +42,7 @@ mod refused;
 mod restored;
 mod rights;
 mod root_squash;
+mod scrubbed;
 mod server_kills;
 mod shared_writes;
 mod test_cluster;

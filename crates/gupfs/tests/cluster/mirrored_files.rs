@@ -67,7 +67,7 @@ pub fn set_mirrored(dir: &Path) {
 }
 
 /// How many objects of the file are stale.
-fn stale_objects(path: &Path) -> usize {
+pub fn stale_objects(path: &Path) -> usize {
     let shown = command()
         .args(["layout", "get"])
         .arg(path)

@@ -1,8 +1,8 @@
 //! # background: the tasks that the server runs by itself, with progress
 //!
 //! Owns   freeing the space of removed and forgotten files, confirming objects of files that were closed without a sync, asking
-//!        sessions whether they have removed files open, finishing work that an OST delayed, watching free space, telling
-//!        sessions of locks that were granted to their waiters, revoking leases of which there are too many.
+//!        sessions whether they have removed files open, finishing work that an OST delayed, watching free space, verifying and
+//!        repairing objects, telling sessions of locks that were granted to their waiters, revoking leases of which there are too many.
 //! Never  blocks a request: a step changes at most `BACKGROUND_BATCH` records.
 //! Enter  at `start`.
 
@@ -27,6 +27,7 @@ use crate::locks::LockService;
 use crate::metadata_leases::LeaseService;
 use crate::mirrors::{ReplacementTask, ResyncTask};
 use crate::replay::Replay;
+use crate::scrub::{DamageTask, ScrubTask};
 use crate::session_end::SessionEnd;
 use gupfs_platform::{Task, Tasks};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub struct BackgroundTasks {
     pub confirm: Arc<ConfirmTask>,
     pub resync: ResyncTask,
     pub replacement: ReplacementTask,
+    pub scrub: ScrubTask,
+    pub damage: DamageTask,
     pub space: Arc<SpaceWatch>,
     pub locks: Arc<LockService>,
     pub leases: Arc<LeaseService>,
@@ -61,6 +64,8 @@ impl BackgroundTasks {
             tasks.spawn("confirm", run_after(grace, self.confirm.run())),
             tasks.spawn("resync", run_after(grace, self.resync.run())),
             tasks.spawn("replacement", run_after(grace, self.replacement.run())),
+            tasks.spawn("scrub", run_after(grace, self.scrub.run())),
+            tasks.spawn("damage", run_after(grace, self.damage.run())),
             tasks.spawn("space", self.space.run()),
             tasks.spawn("grants", self.locks.run_lock_grants()),
             tasks.spawn("lease excess", self.leases.run_excess(tasks.clone())),

@@ -1,12 +1,18 @@
 //! Makes one object equal to another: where regions differ it copies them.
+//!
+//! Each target reads its object and returns digests of the regions, so only bytes that differ move. Where a target is of a former version the
+//! bytes are compared here.
 
+use crate::join;
+use crate::limits::OST_CALLS;
 use crate::osts::{Targets, unexpected_reply};
 use bytes::Bytes;
 use gupfs_proto::data::{
-    BlockChecksums, ChecksumCheck, DataOp, DataReplyBody, ObjectExistence, ObjectOwner, SeekWhence,
+    BlockChecksums, ChecksumCheck, DataOp, DataReplyBody, ObjectExistence, ObjectOwner,
+    RegionDigest, SeekWhence,
 };
-use gupfs_proto::limits::{CHECKSUM_BLOCK, REGION};
-use gupfs_proto::{FsError, ObjectId, ObjectOffset, OstId, WriteVerifier, checksum};
+use gupfs_proto::limits::{DIGEST_REGIONS_MAX, REGION};
+use gupfs_proto::{FsError, ObjectId, ObjectOffset, OstId, WriteVerifier};
 
 /// An object, and the target that it is on.
 pub type ObjectOn = (OstId, ObjectId);
@@ -16,6 +22,12 @@ pub type ObjectOn = (OstId, ObjectId);
 pub struct CopiedBytes {
     pub compared: u64,
     pub copied: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RegionsAre {
+    Equal,
+    Different,
 }
 
 pub struct ObjectCopy<'a> {
@@ -38,6 +50,10 @@ impl ObjectCopy<'_> {
             self.sync(removed_under).await?;
             return Ok(bytes);
         };
+        if let Err(FsError::ObjectDamaged { .. }) = targets.stat_object(ost, object).await {
+            // It is lost, and what the target remembers of it would keep it from being made again.
+            targets.remove_object(ost, object).await?;
+        }
         let (_, mut verifier) = targets.truncate_object(ost, object, source.size).await?;
         let mut at = 0;
         loop {
@@ -55,19 +71,51 @@ impl ObjectCopy<'_> {
             if at >= source.size {
                 break;
             }
-            let len = REGION.min(source.size - at);
-            bytes.compared += len;
-            if let Some(under) = self.copy_region(at, len).await? {
-                bytes.copied += len;
-                verifier = self.check_same(verifier, under)?;
+            for known in self.compare_regions(at / REGION).await {
+                if at >= source.size {
+                    break;
+                }
+                let len = REGION.min(source.size - at);
+                bytes.compared += len;
+                let copied = match known {
+                    Some(RegionsAre::Equal) => None,
+                    known => self.copy_region(at, len, known).await?,
+                };
+                if let Some(under) = copied {
+                    bytes.copied += len;
+                    verifier = self.check_same(verifier, under)?;
+                }
+                at += len;
             }
-            at += len;
         }
         if let Some(under) = self.extend(source.size).await? {
             verifier = self.check_same(verifier, under)?;
         }
         self.sync(verifier).await?;
         Ok(bytes)
+    }
+
+    /// Compares some regions from this one on, at least one, by their digests; None where nobody can say without the bytes.
+    async fn compare_regions(&self, first: u64) -> Vec<Option<RegionsAre>> {
+        let digests = [self.source, self.to]
+            .map(|(ost, object)| (self.targets).digests(ost, object, first, DIGEST_REGIONS_MAX));
+        let digests = join::all(digests.into(), OST_CALLS).await;
+        let [Ok(source), Ok(copy)] = &digests[..] else {
+            // Former versions have no digests, and a stale member may be missing.
+            return vec![None];
+        };
+        let of = |digests: &Option<Vec<RegionDigest>>, index: usize| {
+            let found = digests.as_ref().and_then(|digests| digests.get(index));
+            found.copied().unwrap_or(RegionDigest::Zeros)
+        };
+        let len = |digests: &Option<Vec<RegionDigest>>| digests.as_ref().map_or(0, Vec::len);
+        let regions = len(source).max(len(copy)).max(1);
+        let compared = (0..regions).map(|index| match (of(source, index), of(copy, index)) {
+            (RegionDigest::Damaged, _) => None,
+            (source, copy) if source == copy => Some(RegionsAre::Equal),
+            _ => Some(RegionsAre::Different),
+        });
+        compared.collect()
     }
 
     /// Gives the object its length if it ends in a hole, or has no bytes at all; returns the write verifier then.
@@ -101,33 +149,19 @@ impl ObjectCopy<'_> {
         }
     }
 
-    /// Copies a region if it differs; returns the write verifier then.
-    async fn copy_region(&self, at: u64, len: u64) -> Result<Option<WriteVerifier>, FsError> {
-        let source = self.read(
-            self.source,
-            (at, len),
-            ObjectExistence::MustExist,
-            ChecksumCheck::ByBoth,
-        );
-        let (source, _) = source.await?;
-        // It may not be there yet, and its checksums may be as old as its bytes.
-        let copy = self.read(
-            self.to,
-            (at, len),
-            ObjectExistence::MayExist,
-            ChecksumCheck::ByRequester,
-        );
-        if let Ok((copy, checksums)) = copy.await
-            && copy == source
-            && is_summed_right(&copy, &checksums)
-        {
+    /// Copies a region if it differs, or in any case if it is known to; returns the write verifier then.
+    async fn copy_region(
+        &self,
+        at: u64,
+        len: u64,
+        known: Option<RegionsAre>,
+    ) -> Result<Option<WriteVerifier>, FsError> {
+        let source = self.targets.read_verified(self.source, at, len).await?;
+        if known.is_none() && self.has_bytes(at, len, &source).await {
             return Ok(None);
         }
         if !source.is_empty() {
-            let checksums = BlockChecksums {
-                first_block: at / CHECKSUM_BLOCK,
-                checksums: checksum::blocks(&source).into_iter().map(Some).collect(),
-            };
+            let checksums = BlockChecksums::of_blocks(at, &source);
             return self.write(at, source, checksums).await.map(Some);
         }
         let op = DataOp::Zero {
@@ -163,23 +197,21 @@ impl ObjectCopy<'_> {
         }
     }
 
-    async fn read(
-        &self,
-        (ost, object): ObjectOn,
-        (at, len): (u64, u64),
-        existence: ObjectExistence,
-        checksum_check: ChecksumCheck,
-    ) -> Result<(Bytes, BlockChecksums), FsError> {
+    /// Whether the copy has exactly these bytes, and checksums that match them.
+    async fn has_bytes(&self, at: u64, len: u64, bytes: &Bytes) -> bool {
         let op = DataOp::Read {
-            object,
+            object: self.to.1,
             at: ObjectOffset(at),
             len,
-            existence,
-            checksum_check,
+            // It may not be there yet.
+            existence: ObjectExistence::MayExist,
+            checksum_check: ChecksumCheck::ByRequester,
         };
-        match self.targets.call(ost, op).await? {
-            DataReplyBody::Data { data, checksums } => Ok((data, checksums)),
-            other => Err(unexpected_reply(ost, &other)),
+        match self.targets.call(self.to.0, op).await {
+            Ok(DataReplyBody::Data { data, checksums }) => {
+                data == bytes && checksums.match_bytes(at, bytes)
+            }
+            _ => false,
         }
     }
 
@@ -204,10 +236,4 @@ impl ObjectCopy<'_> {
             }
         }
     }
-}
-
-/// Whether each recorded checksum of a region's blocks is the one of its bytes.
-fn is_summed_right(region: &[u8], recorded: &BlockChecksums) -> bool {
-    let right = checksum::blocks(region).into_iter();
-    (right.zip(&recorded.checksums)).all(|(right, recorded)| recorded.is_none_or(|it| it == right))
 }

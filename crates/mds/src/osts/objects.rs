@@ -4,8 +4,13 @@ use super::Targets;
 use super::call::unexpected_reply;
 use crate::join;
 use crate::limits::OST_CALLS;
-use gupfs_proto::data::{DataOp, DataReplyBody, ObjectStat};
-use gupfs_proto::{FsError, ObjectId, OstId, WriteVerifier};
+use bytes::Bytes;
+use gupfs_proto::data::{
+    BlockChecksums, ChecksumCheck, DataOp, DataReplyBody, ObjectExistence, ObjectStat,
+    RegionDigest, RepairedBlocks,
+};
+use gupfs_proto::error::ObjectDamage;
+use gupfs_proto::{FsError, ObjectId, ObjectOffset, OstId, WriteVerifier};
 use std::collections::BTreeMap;
 
 impl Targets {
@@ -89,6 +94,101 @@ impl Targets {
     ) -> Result<Option<ObjectStat>, FsError> {
         match self.call(ost, DataOp::Stat { object }).await? {
             DataReplyBody::Stat(stat) => Ok(stat),
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+
+    /// The digests of at most `count` regions of an object from `first` on, fewer at its end; None if there is no such object.
+    ///
+    /// # Errors
+    /// As `Targets::call`; `NotSupported` by a target of a former version, `ObjectDamaged` if the object is lost.
+    pub(crate) async fn digests(
+        &self,
+        ost: OstId,
+        object: ObjectId,
+        first: u64,
+        count: u32,
+    ) -> Result<Option<Vec<RegionDigest>>, FsError> {
+        let op = DataOp::Digest {
+            object,
+            first_region: first,
+            regions: count,
+        };
+        match self.call(ost, op).await? {
+            DataReplyBody::Digests(Some(digests)) if digests.len() > count as usize => {
+                let why = format!("ost{ost} returned more digests than it was asked for");
+                Err(FsError::Malformed(why))
+            }
+            DataReplyBody::Digests(digests) => Ok(digests),
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+
+    /// Reads a range of an object that must exist, fewer bytes at its end, and verifies them, here and on the target.
+    ///
+    /// # Errors
+    /// As `Targets::call`; `ObjectDamaged` if the bytes do not match their checksums.
+    pub(crate) async fn read_verified(
+        &self,
+        (ost, object): (OstId, ObjectId),
+        at: u64,
+        len: u64,
+    ) -> Result<Bytes, FsError> {
+        let op = DataOp::Read {
+            object,
+            at: ObjectOffset(at),
+            len,
+            existence: ObjectExistence::MustExist,
+            checksum_check: ChecksumCheck::ByBoth,
+        };
+        let DataReplyBody::Data { data, checksums } = self.call(ost, op).await? else {
+            return Err(FsError::Malformed(format!(
+                "ost{ost} replied no data to a read"
+            )));
+        };
+        match data.len() as u64 <= len && checksums.match_bytes(at, &data) {
+            true => Ok(data),
+            false => Err(FsError::ObjectDamaged {
+                ost,
+                object,
+                damage: ObjectDamage::Checksum,
+            }),
+        }
+    }
+
+    /// Writes these bytes over those of the blocks that are damaged, where they match the blocks' checksums.
+    ///
+    /// # Errors
+    /// As `Targets::call`.
+    pub(crate) async fn repair_blocks(
+        &self,
+        (ost, object): (OstId, ObjectId),
+        at: u64,
+        data: Bytes,
+    ) -> Result<RepairedBlocks, FsError> {
+        let op = DataOp::Repair {
+            object,
+            at: ObjectOffset(at),
+            checksums: BlockChecksums::of_blocks(at, &data),
+            data,
+        };
+        match self.call(ost, op).await? {
+            DataReplyBody::Repaired(blocks) => Ok(blocks),
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+
+    /// The objects that a target knows to be damaged, without these, which have been repaired.
+    ///
+    /// # Errors
+    /// As `Targets::call`; `NotSupported` by a target of a former version.
+    pub(crate) async fn damaged_objects(
+        &self,
+        ost: OstId,
+        repaired: Vec<ObjectId>,
+    ) -> Result<Vec<ObjectId>, FsError> {
+        match self.call(ost, DataOp::Damaged { repaired }).await? {
+            DataReplyBody::DamagedObjects(objects) => Ok(objects),
             other => Err(unexpected_reply(ost, &other)),
         }
     }

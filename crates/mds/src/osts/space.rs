@@ -7,6 +7,7 @@ use crate::limits::SPACE_TIMEOUT;
 use futures_util::future::join_all;
 use gupfs_proto::data::{DataOp, DataReplyBody, TargetCapacity};
 use gupfs_proto::{FsError, OstId};
+use std::collections::BTreeMap;
 
 impl Targets {
     /// Asks every local target, concurrently, and stores the replies. A target that does not reply in time
@@ -56,6 +57,16 @@ impl Targets {
             }
             changed.await;
         }
+    }
+
+    /// Bytes in use on the disks of all targets, as far as they are known.
+    pub fn used_bytes(&self) -> u64 {
+        let list = self.list.lock();
+        let spaces = (list.values()).filter_map(|entry| entry.space.as_ref().ok());
+        let volumes: BTreeMap<u64, u64> = spaces
+            .map(|space| (space.volume, space.total.saturating_sub(space.free)))
+            .collect();
+        volumes.into_values().sum()
     }
 
     async fn space_of(&self, ost: OstId) -> Result<TargetCapacity, FsError> {

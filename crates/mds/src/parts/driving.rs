@@ -8,7 +8,7 @@ use crate::inode_numbers::InodeNumbers;
 use crate::mirrors::MirrorKeeper;
 use crate::pending_work::{
     ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ReplacementProgress,
-    ResyncProgress, UnfinishedWork,
+    ResyncProgress, ScrubProgress, UnfinishedWork,
 };
 use crate::restarted_targets::RestartedTargets;
 use crate::shard_driver::{ShardDriver, ShardDriverParts};
@@ -27,6 +27,7 @@ pub struct PendingParts {
     pub confirm: Arc<ConfirmProgress>,
     pub resync: Arc<ResyncProgress>,
     pub replacement: Arc<ReplacementProgress>,
+    pub scrub: Arc<ScrubProgress>,
     pub unfinished: Arc<UnfinishedWork>,
 }
 

@@ -20,13 +20,14 @@ use crate::mirrors::{ReplacementTask, ResyncTask};
 use crate::osts::Targets;
 use crate::pending_work::{
     ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ReplacementProgress,
-    ResyncProgress, UnfinishedWork,
+    ResyncProgress, ScrubProgress, UnfinishedWork,
 };
 use crate::placement::Placement;
 use crate::recover::StartRecovery;
 use crate::replay::Replay;
 use crate::request::RequestHandler;
 use crate::reserve::MetadataReserve;
+use crate::scrub::{DamageTask, FileScrubber, ScrubTask};
 use crate::serving::ServingState;
 use crate::session_end::SessionEnd;
 use crate::session_registry::SessionRegistry;
@@ -68,6 +69,7 @@ pub struct MdsPartsInput {
     /// Directories may ask for mirrored files.
     pub allow_mirrors: bool,
     pub rebuild_after: Option<Duration>,
+    pub scrub_period: Option<Duration>,
 }
 
 /// The parts of one server. Only `Mds` has them all.
@@ -94,6 +96,7 @@ pub struct MdsParts {
     pub confirm: Arc<ConfirmProgress>,
     pub resync: Arc<ResyncProgress>,
     pub replacement: Arc<ReplacementProgress>,
+    pub scrub: Arc<ScrubProgress>,
     pub unfinished: Arc<UnfinishedWork>,
     pub driver: Arc<ShardDriver>,
     pub numbers: Arc<InodeNumbers>,
@@ -112,6 +115,7 @@ pub struct MdsParts {
     loss_accepted: bool,
     keeps_sessions: bool,
     rebuild_after: Option<Duration>,
+    scrub_period: Option<Duration>,
 }
 
 impl MdsParts {
@@ -174,6 +178,7 @@ impl MdsParts {
             confirm: pending.confirm,
             resync: pending.resync,
             replacement: pending.replacement,
+            scrub: pending.scrub,
             unfinished: pending.unfinished,
             driver: driving.driver,
             numbers: driving.numbers,
@@ -187,6 +192,7 @@ impl MdsParts {
             loss_accepted: input.loss_accepted,
             keeps_sessions: input.keeps_sessions,
             rebuild_after: input.rebuild_after,
+            scrub_period: input.scrub_period,
         }
     }
 
@@ -202,6 +208,15 @@ impl MdsParts {
             session_end: &self.session_end,
             numbers: &self.numbers,
             clock: &self.clock,
+        }
+    }
+
+    fn file_scrubber(&self) -> FileScrubber {
+        FileScrubber {
+            store: self.store.clone(),
+            driver: self.driver.clone(),
+            targets: self.targets.clone(),
+            progress: self.scrub.clone(),
         }
     }
 
@@ -249,6 +264,17 @@ impl MdsParts {
                 driver: self.driver.clone(),
                 targets: self.targets.clone(),
                 progress: self.replacement.clone(),
+                clock: self.clock.clone(),
+            },
+            scrub: ScrubTask {
+                scrubber: self.file_scrubber(),
+                progress: self.scrub.clone(),
+                shards: self.store.shards(),
+                period: self.scrub_period,
+                clock: self.clock.clone(),
+            },
+            damage: DamageTask {
+                scrubber: self.file_scrubber(),
                 clock: self.clock.clone(),
             },
             space: self.space.clone(),

@@ -1,7 +1,7 @@
 //! # pending_work: what staged batches leave to do
 //!
 //! Owns   in memory: truncates that were promised, objects to remove, removed files that sessions may have open, whether files
-//!        wait for a confirmation, sessions whose cleanup an OST delays.
+//!        wait for a confirmation, sessions whose cleanup an OST delays; what scrubs have found.
 //! Never  does that work (`truncates`, `background`), or is the only place where it is known: the records say the same.
 //! Enter  at the `add` of each; `ShardDriver` calls it at the moment when a batch is staged.
 
@@ -10,6 +10,7 @@ mod purges;
 mod removed_files;
 mod replacements;
 mod resyncs;
+mod scrubs;
 mod truncates;
 mod unfinished;
 
@@ -18,5 +19,6 @@ pub use purges::{ObjectRemoval, PurgeQueue, PurgeRequest, PurgeStatus};
 pub use removed_files::{RemovedFile, RemovedFiles};
 pub use replacements::{ReplacementProgress, ReplacementRound, ReplacementStatus, WalkedDrain};
 pub use resyncs::{ResyncProgress, ResyncRound, ResyncStatus};
+pub use scrubs::{DamagedObject, FileScrubbed, ScrubProgress, ScrubRate, ScrubStatus};
 pub use truncates::{PendingTruncate, PendingTruncates};
 pub use unfinished::{UnfinishedStatus, UnfinishedWork};

@@ -60,6 +60,7 @@ async fn parts() -> MdsParts {
         keeps_sessions: false,
         allow_mirrors: false,
         rebuild_after: None,
+        scrub_period: None,
         platform,
     })
 }

@@ -195,6 +195,7 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
         keeps_sessions: options.keep_sessions,
         allow_mirrors: options.allow_mirrors,
         rebuild_after: options.rebuild_after,
+        scrub_period: options.scrub_period,
     })
 }
 

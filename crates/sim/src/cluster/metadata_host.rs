@@ -15,6 +15,7 @@ use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 
 const INCARNATION: Incarnation = Incarnation(0x1c);
 
@@ -87,6 +88,8 @@ impl MetadataHost {
         options.dial = Some(oss_connections);
         options.keep_sessions = true;
         options.allow_mirrors = true;
+        // Each shard has its turn while the cluster is simulated.
+        options.scrub_period = Some(Duration::from_secs(600));
         options.key = identity.cluster_key();
         let mds = Mds::start(options)
             .await

@@ -1,7 +1,8 @@
 //! `gupfs ost drain`: has the objects of a target moved to other targets.
 
-use super::target::{TargetFlags, TargetRequests, show_progress};
+use super::target::{TargetFlags, TargetRequests};
 use crate::amount::{show_count, show_size};
+use crate::commands::mds_requests::show_progress;
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
 use clap::Args;

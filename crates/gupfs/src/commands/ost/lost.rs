@@ -1,7 +1,8 @@
 //! `gupfs ost lost`: declares that a target is lost for ever, and lists the files that have lost bytes.
 
-use super::target::{TargetFlags, TargetRequests, show_progress};
+use super::target::{TargetFlags, TargetRequests};
 use crate::amount::show_count;
+use crate::commands::mds_requests::show_progress;
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
 use clap::Args;

@@ -265,6 +265,7 @@ fn background_tasks(out: &mut String, mds: &MdsStatus) {
             show_size(resync.bytes_compared)
         );
     }
+    scrub_text(out, mds);
     replacement_text(out, mds);
     drain_text(out, mds);
     let failures = [
@@ -277,6 +278,45 @@ fn background_tasks(out: &mut String, mds: &MdsStatus) {
     ];
     for error in failures.into_iter().flatten() {
         let _ = writeln!(out, "          last error: {error}");
+    }
+}
+
+/// What scrubs have found, and the one that is under way.
+fn scrub_text(out: &mut String, mds: &MdsStatus) {
+    let scrub = &mds.scrub;
+    let found_nothing = scrub.blocks_repaired + scrub.members_renewed + scrub.damaged == 0;
+    if !scrub.is_scrubbing && scrub.passes == 0 && found_nothing {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "scrub     {} verified since the start · {} damaged blocks repaired, {} copies made anew, {} objects DAMAGED beyond repair",
+        show_size(scrub.bytes_verified),
+        show_count(scrub.blocks_repaired),
+        show_count(scrub.members_renewed),
+        show_count(scrub.damaged)
+    );
+    if scrub.is_scrubbing {
+        let _ = writeln!(
+            out,
+            "          {} of {} inodes examined",
+            show_count(scrub.inodes_examined),
+            mds.inodes.map_or("unknown".into(), show_count)
+        );
+    } else if let Some(at) = scrub.last_pass {
+        let _ = writeln!(
+            out,
+            "          the last `gupfs scrub` ended at {}; {} files could not be verified whole",
+            at.format_minute(),
+            show_count(scrub.files_left)
+        );
+    }
+    for damaged in scrub.damaged_objects.iter().take(DAMAGE_SHOWN) {
+        let _ = writeln!(
+            out,
+            "          inode {}: object {} on ost{} {}",
+            damaged.ino, damaged.object, damaged.ost, damaged.what
+        );
     }
 }
 
