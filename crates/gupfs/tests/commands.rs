@@ -35,6 +35,8 @@ fn help_lists_the_commands() {
           layout       Show or set how files are laid out over the OSTs
           check        Look for inconsistencies in a stopped store, and repair what can be repaired without
                        losing anything
+          scrub        Verify all data on all targets, and repair damage from copies, while the cluster
+                       serves
           config       Check a configuration file
           doctor       Check this machine and its kernel: print what is missing and how to get it
           bench        Measure file systems side by side, and what a FUSE request costs on this machine

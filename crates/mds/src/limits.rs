@@ -79,7 +79,7 @@ pub const SCRUB_RATE_MIN: u64 = 4 << 20;
 pub const SCRUB_TURN_EVERY: Duration = Duration::from_secs(60);
 
 /// How often the server asks the OSTs which damage readers have met, and how long it leaves a file alone that it could not repair.
-pub const DAMAGE_ASK_EVERY: Duration = Duration::from_secs(5);
+pub const DAMAGE_ASK_EVERY: Duration = Duration::from_secs(10);
 pub const DAMAGE_RETRY: Duration = Duration::from_secs(600);
 
 /// Damaged objects that the server knows by name.

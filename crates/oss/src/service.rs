@@ -9,6 +9,12 @@ use std::sync::Arc;
 
 impl Service<DataRequest, DataReply> for Oss {
     async fn handle(self: Arc<Self>, request: DataRequest) -> DataReply {
+        // The metadata server asks every few seconds.
+        if let DataOp::Damaged { repaired } = &request.op {
+            let target = self.objects_after_verdict(request.ost).await?;
+            let damaged = target.damaged_after_repair(repaired)?;
+            return Ok(DataReplyBody::DamagedObjects(damaged));
+        }
         tracing::trace!(target: "walk", file = file!(), "handle");
         // A fence concerns all targets of this server, whether they have a verdict or not.
         if let DataOp::Fence { session } = request.op {
@@ -173,11 +179,9 @@ impl Oss {
                 let repaired = target.repair(object, at, &data).await;
                 repaired.map(DataReplyBody::Repaired)
             }
-            DataOp::Damaged { repaired } => {
-                let damaged = target.damaged_after_repair(&repaired)?;
-                Ok(DataReplyBody::DamagedObjects(damaged))
+            DataOp::Fence { .. } | DataOp::FenceObject { .. } | DataOp::Damaged { .. } => {
+                unreachable!("handled before")
             }
-            DataOp::Fence { .. } | DataOp::FenceObject { .. } => unreachable!("handled before"),
         }
     }
 

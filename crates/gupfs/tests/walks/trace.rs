@@ -39,11 +39,16 @@ impl Traces {
 
     /// The steps between the beginning and the return of `call`, in their order.
     pub fn during(&self, call: impl FnOnce()) -> Vec<Step> {
-        self.wait_until_quiet();
+        self.during_soon(QUIET, call)
+    }
+
+    /// The same for a call that has to begin soon: the logs need to be quiet for less time before.
+    pub fn during_soon(&self, quiet: Duration, call: impl FnOnce()) -> Vec<Step> {
+        self.wait_until_quiet(quiet);
         let start = now();
         call();
         let end = now();
-        self.wait_until_quiet();
+        self.wait_until_quiet(QUIET);
         let mut events: Vec<(String, Step)> = Vec::new();
         for log in &self.logs {
             let text = std::fs::read_to_string(log).unwrap();
@@ -59,7 +64,7 @@ impl Traces {
         events.into_iter().map(|(_, step)| step).collect()
     }
 
-    fn wait_until_quiet(&self) {
+    fn wait_until_quiet(&self, quiet: Duration) {
         let sizes = || -> Vec<u64> {
             self.logs
                 .iter()
@@ -68,7 +73,7 @@ impl Traces {
         };
         let begun = Instant::now();
         let (mut before, mut since) = (sizes(), begun);
-        while since.elapsed() < QUIET {
+        while since.elapsed() < quiet {
             assert!(begun.elapsed() < TIMEOUT, "the logs grow without a pause");
             std::thread::sleep(Duration::from_millis(20));
             let now = sizes();

@@ -5,7 +5,7 @@ use super::{ClientInstance, NameInDir, PrivateDirProgram};
 use crate::cluster::call_arguments::{ONE_OBJECT, caller, no_flags, read_write};
 use crate::cluster::client_host::Failure;
 use gupfs_client::OpenFile;
-use gupfs_proto::InodeId;
+use gupfs_proto::{FsError, InodeId};
 use std::sync::Arc;
 
 /// Number of names in a directory: few, so that calls name the same ones often.
@@ -94,6 +94,12 @@ impl PrivateDirProgram {
             Ok(opened) => {
                 self.open.insert(ino, opened.file.clone());
                 Some(opened.file)
+            }
+            Err(Failure::Refused(FsError::Stale))
+                if self.may_be_removed_late(ino) && self.expect_late_change() =>
+            {
+                self.record(format_args!("open {ino}: a dead client has removed it"));
+                None
             }
             Err(failure) => {
                 self.note_failure(&format!("open {ino}"), &failure, since, false);

@@ -197,6 +197,16 @@ impl PrivateDirProgram {
         }
     }
 
+    /// Whether a former instance's change, which may be made yet, takes away a name of this inode.
+    fn may_be_removed_late(&self, ino: InodeId) -> bool {
+        self.late_change.as_ref().is_some_and(|(_, change)| {
+            change.iter().any(|(key, entry)| {
+                let now = self.names.now().get(key);
+                entry.is_none_or(|entry| entry.ino != ino) && now.is_some_and(|it| it.ino == ino)
+            })
+        })
+    }
+
     /// A former instance's change may have been made only now: then the next recheck finds it or not. False if there is none.
     fn expect_late_change(&mut self) -> bool {
         let Some((until, change)) = self.late_change.take() else {
