@@ -137,10 +137,13 @@ impl ScrubProgress {
         state.status.last_pass = Some(at);
     }
 
+    /// A file could not be verified whole. Counts for a scrub that was asked for.
     pub fn file_left(&self, why: String) {
         let status = &mut self.state.lock().status;
-        status.files_left += 1;
-        status.why = Some(why);
+        if status.is_scrubbing {
+            status.files_left += 1;
+            status.why = Some(why);
+        }
     }
 
     /// Notes what was found in a file.
@@ -184,3 +187,67 @@ impl ScrubProgress {
 
 /// Damaged objects that `status` lists.
 const DAMAGE_SHOWN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gupfs_proto::Generation;
+
+    fn damage(ino: u64) -> FileScrubbed {
+        let object = ObjectId {
+            ino: InodeId(ino),
+            generation: Generation(1),
+            stripe: 0,
+        };
+        FileScrubbed {
+            damaged: vec![DamagedObject {
+                ino: InodeId(ino),
+                ost: OstId(1),
+                object,
+                what: "is damaged",
+            }],
+            left: Some("ost2 is not up".into()),
+            ..FileScrubbed::default()
+        }
+    }
+
+    #[test]
+    fn damage_is_known_until_the_object_is_in_order_or_gone() {
+        let progress = ScrubProgress::default();
+        progress.scrubbed(InodeId(1), damage(1));
+        progress.scrubbed(InodeId(2), damage(2));
+        progress.scrubbed(InodeId(1), damage(1));
+        let found = progress.status();
+        assert_eq!((found.damaged, found.files_left), (2, 0));
+        assert_eq!(progress.damaged_files(), [InodeId(1), InodeId(2)]);
+        let intact = damage(1).damaged.into_iter();
+        let repaired = FileScrubbed {
+            intact: intact.map(|it| (it.ost, it.object)).collect(),
+            ..FileScrubbed::default()
+        };
+        progress.scrubbed(InodeId(1), repaired);
+        progress.forget(InodeId(2));
+        assert_eq!(progress.status().damaged, 0);
+    }
+
+    #[test]
+    fn a_request_during_a_scrub_begins_another_one_after_it() {
+        let progress = ScrubProgress::default();
+        progress.request(ScrubRate(None));
+        assert!(progress.status().is_scrubbing && progress.take_request().is_some());
+        progress.pass_begins();
+        progress.scrubbed(InodeId(1), damage(1));
+        progress.request(ScrubRate(Some(5)));
+        assert_eq!(progress.status().files_left, 1);
+        progress.pass_ended(Timestamp::default());
+        assert!(progress.status().is_scrubbing);
+        assert_eq!(progress.take_request(), Some(ScrubRate(Some(5))));
+        progress.pass_begins();
+        progress.pass_ended(Timestamp::default());
+        let ended = progress.status();
+        assert_eq!(
+            (ended.is_scrubbing, ended.passes, ended.files_left),
+            (false, 2, 0)
+        );
+    }
+}
