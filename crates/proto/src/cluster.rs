@@ -67,6 +67,8 @@ pub struct ScrubSummary {
     /// One that was asked for is under way, and has examined so many inodes.
     pub is_scrubbing: bool,
     pub inodes_examined: u64,
+    /// Those that have ended.
+    pub passes: u64,
     /// Files that it could not verify whole, and why, for one of them.
     pub files_left: u64,
     pub why: Option<String>,

@@ -19,7 +19,7 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 
 Each target reads its objects and compares them with their checksums, and the copies of mirrored files are compared with each other. A \
 damaged block is repaired from a copy that matches its own checksums. Without this command all data is verified once in 30 days \
-([mds] scrub_period), and damage that a program meets is repaired within seconds. `gupfs status` shows what was found.
+([mds] scrub_period), and damage that a program meets is repaired within some ten seconds. `gupfs status` shows what was found.
 
 Exit codes: 0 begun, or all is in order · 1 there is damage that nothing can repair, or data that could not be verified, for instance because \
 a target is down · 2 the key is wrong · 3 the metadata server cannot be reached")]
@@ -44,12 +44,20 @@ impl Scrub {
         let start = ScrubAction::Start { rate: self.rate };
         let summary = block_on(async {
             let mut summary = ask(&requests, start).await?;
+            let passes = summary.passes;
             while self.wait && summary.is_scrubbing {
                 show_progress(&describe(&summary));
                 tokio::time::sleep(ASK_EVERY).await;
                 summary = ask(&requests, ScrubAction::Ask).await?;
             }
             show_progress("");
+            // The next start of the server has forgotten the scrub, and what it had found.
+            if self.wait && summary.passes <= passes {
+                return Err(CliError::new(
+                    "the metadata server was restarted before all data was verified",
+                )
+                .todo("begin the scrub again"));
+            }
             Ok::<_, CliError>(summary)
         })?;
         self.print(&summary);

@@ -95,7 +95,7 @@ impl ObjectCopy<'_> {
         Ok(bytes)
     }
 
-    /// Compares some regions from this one on, at least one, by their digests; None where nobody can say without the bytes.
+    /// Compares some regions from this one on, at least one, by their digests; None where the digests do not tell.
     async fn compare_regions(&self, first: u64) -> Vec<Option<RegionsAre>> {
         let digests = [self.source, self.to]
             .map(|(ost, object)| (self.targets).digests(ost, object, first, DIGEST_REGIONS_MAX));

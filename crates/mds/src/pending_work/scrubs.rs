@@ -65,6 +65,7 @@ impl ScrubStatus {
         ScrubSummary {
             is_scrubbing: self.is_scrubbing,
             inodes_examined: self.inodes_examined,
+            passes: self.passes,
             files_left: self.files_left,
             why: self.why,
             bytes_verified: self.bytes_verified,

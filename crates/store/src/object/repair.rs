@@ -74,7 +74,7 @@ impl WriteAccess {
             let size = state.size();
             (size, state.regions.checksum(block, size))
         };
-        // Nobody knows which bytes of a block without a checksum are right.
+        // A block without a checksum is not known to be damaged.
         let (Some(recorded), true) = (recorded, start < size) else {
             return Ok(());
         };
