@@ -253,7 +253,7 @@ mod tests {
         check(
             "[mount]\ndeadline = \"soon\"\n",
             expect![[
-                r#"gupfs.conf, line 2: deadline: 'soon' is not a deadline; write a number and s, min or h, or none."#
+                r#"gupfs.conf, line 2: deadline: 'soon' is not a deadline; write a number and s, min, h or d, or none."#
             ]],
         );
         check(
