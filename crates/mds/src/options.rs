@@ -33,9 +33,6 @@ pub struct MdsOptions {
     pub accept_loss: bool,
     /// What remote servers reported of their targets before the start (`TargetSurvey`), if loss is accepted.
     pub surveyed: Vec<SurveyedTarget>,
-    /// Directories may ask for mirrored files, which are not finished (docs/decisions/2026-11-26-mirrors.md). Files that are mirrored already stay
-    /// so without it.
-    pub allow_mirrors: bool,
     /// After so long the stale members on an OST that is down get other OSTs; None: they wait for it.
     pub rebuild_after: Option<Duration>,
     /// All objects are verified once in so long; None: only if an administrator asks for it.
@@ -66,7 +63,6 @@ impl MdsOptions {
             key: None,
             accept_loss: false,
             surveyed: Vec::new(),
-            allow_mirrors: false,
             rebuild_after: Some(REBUILD_AFTER),
             scrub_period: Some(SCRUB_PERIOD),
             keep_sessions: false,

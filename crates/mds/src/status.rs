@@ -6,7 +6,8 @@ use crate::metadata_leases::LeaseStatus;
 use crate::origin::RequestOrigin;
 use crate::osts::MdsTargetStatus;
 use crate::pending_work::{
-    ConfirmStatus, PurgeStatus, ReplacementStatus, ResyncStatus, ScrubStatus, UnfinishedStatus,
+    ConfirmStatus, ConversionStatus, PurgeStatus, ReplacementStatus, ResyncStatus, ScrubStatus,
+    UnfinishedStatus,
 };
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
@@ -53,6 +54,7 @@ pub struct MdsStatus {
     /// Mirrored files with members on lost OSTs.
     pub replacement: ReplacementStatus,
     pub scrub: ScrubStatus,
+    pub conversions: ConversionStatus,
     pub targets: Vec<MdsTargetStatus>,
     pub sessions: BTreeMap<SessionId, SessionInfo>,
     /// Sessions from before the start that have not reconnected: the server serves no other request until they have, or have
@@ -158,6 +160,7 @@ impl Mds {
             resync: parts.resync.status(),
             replacement: parts.replacement.status(),
             scrub: parts.scrub.status(),
+            conversions: parts.conversions.status(),
             targets: parts.targets.status(),
             sessions: parts.sessions.infos(),
             missing: parts.grace.missing(),

@@ -5,7 +5,7 @@ use super::{Parts, StopRequest, status};
 use crate::control::{ControlHandler, ControlReply, ControlRequest, OstSpace, Synced};
 use gupfs_client::{Client, TargetSpace};
 use gupfs_oss::Oss;
-use gupfs_proto::layout::DefaultLayout;
+use gupfs_proto::layout::{ConversionState, DefaultLayout, LayoutChange};
 use gupfs_proto::{Caller, FileKind, FsError, InodeId, Layout, ObjectId, OstId, Presence};
 use gupfs_store::object::OstState;
 use std::os::unix::fs::MetadataExt;
@@ -29,6 +29,12 @@ impl ControlHandler for ControlService {
             ControlRequest::LayoutGet { ino } => layout_reply(self.layout(ino).await),
             ControlRequest::LayoutSet { ino, rule } => {
                 layout_reply(self.set_layout(ino, rule).await)
+            }
+            ControlRequest::LayoutConvert { ino, change } => {
+                match self.convert_layout(ino, change).await {
+                    Ok(state) => ControlReply::good(&state),
+                    Err(refusal) => ControlReply::Bad(format!("refused: {refusal}")),
+                }
             }
             ControlRequest::Stop { force } => self.stop(force).await,
         }
@@ -139,6 +145,15 @@ impl ControlService {
         let root = Caller::root();
         self.client()?.set_default_layout(&root, ino, rule).await?;
         self.layout(ino).await
+    }
+
+    async fn convert_layout(
+        &self,
+        ino: InodeId,
+        change: LayoutChange,
+    ) -> Result<ConversionState, FsError> {
+        let root = Caller::root();
+        self.client()?.convert_layout(&root, ino, change).await
     }
 
     async fn components(&self, ino: InodeId, layout: &Layout) -> Vec<ComponentView> {

@@ -40,14 +40,6 @@ pub fn check(path: &Path, count: u64) {
     }
 }
 
-/// Object servers, and a metadata server that accepts mirrored files.
-pub fn cluster_with_mirrors(osses: usize, mounts: usize) -> TestCluster {
-    let mut cluster = TestCluster::new(osses, mounts);
-    cluster.mds.kill();
-    cluster.mds.start_again_with(&["--allow-mirrors"]);
-    cluster
-}
-
 /// As soon as the object servers have reported to the metadata server.
 pub fn set_mirrored(dir: &Path) {
     let begun = Instant::now();
@@ -109,7 +101,7 @@ fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
     if !can_mount() {
         return;
     }
-    let mut cluster = cluster_with_mirrors(2, 2);
+    let mut cluster = TestCluster::new(2, 2);
     let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::create_dir(a.join("kept")).unwrap();
     set_mirrored(&a.join("kept"));
@@ -148,19 +140,20 @@ fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
 }
 
 #[test]
-fn mirrored_files_are_refused_unless_the_metadata_server_allows_them() {
+fn more_copies_than_failure_domains_are_refused_and_the_message_says_what_a_domain_is() {
     if !can_mount() {
         return;
     }
-    let cluster = TestCluster::new(2, 1);
+    // Two targets on one server.
+    let cluster = TestCluster::new(1, 1);
     let set = command()
-        .args(["layout", "set", "--redundancy", "mirror:2"])
+        .args(["layout", "set", "--redundancy", "mirror:3"])
         .arg(&cluster.mounts[0].at)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&set.stderr);
     assert_eq!(set.status.code(), Some(1), "{said}");
-    assert!(said.contains("--allow-mirrors"), "{said}");
+    assert!(said.contains("in 3 failure domains"), "{said}");
 }
 
 #[test]
@@ -168,7 +161,7 @@ fn a_redundancy_that_the_servers_cannot_give_is_refused() {
     if !can_mount() {
         return;
     }
-    let cluster = cluster_with_mirrors(2, 1);
+    let cluster = TestCluster::new(2, 1);
     let set = command()
         .args(["layout", "set", "--redundancy", "mirror:3"])
         .arg(&cluster.mounts[0].at)

@@ -43,6 +43,7 @@ impl ObjectCopy<'_> {
     /// # Errors
     /// Of a target; also if the object's target was restarted meanwhile.
     pub async fn run(&self) -> Result<CopiedBytes, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "run");
         let (targets, (ost, object)) = (self.targets, self.to);
         let mut bytes = CopiedBytes::default();
         let Some(source) = targets.stat_object(self.source.0, self.source.1).await? else {

@@ -15,4 +15,4 @@ mod resync;
 pub use left_out::MirrorKeeper;
 pub use lost_members::has_lost_bytes;
 pub use replacement::ReplacementTask;
-pub use resync::ResyncTask;
+pub use resync::{ResyncTask, owner_of};

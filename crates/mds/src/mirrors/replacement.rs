@@ -56,6 +56,7 @@ impl ReplacementTask {
         if lost.is_empty() && round.draining.is_empty() {
             return Ok(round);
         }
+        tracing::trace!(target: "walk", file = file!(), "walk");
         let mut examined = 0;
         for shard in self.store.all_shards() {
             let mut range = KeyRange::of_kind(shard, RecordKind::Inode);

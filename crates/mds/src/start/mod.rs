@@ -193,7 +193,6 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
         targets: Arc::new(targets),
         issuer,
         keeps_sessions: options.keep_sessions,
-        allow_mirrors: options.allow_mirrors,
         rebuild_after: options.rebuild_after,
         scrub_period: options.scrub_period,
     })

@@ -87,7 +87,6 @@ impl MetadataHost {
         options.shards = VirtualShards(4);
         options.dial = Some(oss_connections);
         options.keep_sessions = true;
-        options.allow_mirrors = true;
         // Each shard has its turn while the cluster is simulated.
         options.scrub_period = Some(Duration::from_secs(600));
         options.key = identity.cluster_key();

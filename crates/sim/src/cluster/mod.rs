@@ -11,6 +11,7 @@ mod attacker;
 mod call_arguments;
 mod call_history;
 mod client_host;
+mod conversions;
 mod fault_plan;
 mod fault_record;
 mod faults;

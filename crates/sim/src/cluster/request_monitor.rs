@@ -12,7 +12,7 @@ use gupfs_client::ClientCallbacks;
 use gupfs_mds::MetaHandler;
 use gupfs_oss::DataHandler;
 use gupfs_platform::fake::{FakeClock, FakeRandom};
-use gupfs_proto::{FsError, OstId, SessionId, Slot, callback, data, meta, wire};
+use gupfs_proto::{FsError, InodeId, OstId, SessionId, Slot, callback, data, meta, wire};
 use gupfs_rpc::{ConnectedPeer, PeerHandler, Service};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +41,7 @@ struct MonitorState {
     last_replies: BTreeMap<(SessionId, Slot), (u64, u64)>,
     /// Object writes that arrived: session, inode, stripe, offset, first bytes.
     written: BTreeSet<(u64, u64, u64, u64, Vec<u8>)>,
+    written_files: BTreeSet<InodeId>,
     access_check: AccessCheck,
     repeated_writes: RepeatedWrites,
     /// No fault takes reserved space away: each write into it finds it.
@@ -109,6 +110,11 @@ impl RequestMonitor {
 
     pub fn count(&self, what: &'static str) {
         self.state.lock().rare_events.count(what);
+    }
+
+    /// The files of which some session has had the write lease.
+    pub fn written_files(&self) -> Vec<InodeId> {
+        self.state.lock().written_files.iter().copied().collect()
     }
 
     pub fn rare_events(&self) -> RareEvents {
@@ -237,6 +243,7 @@ impl RequestMonitor {
                 Ok(_),
             ) => state.access_check.release_lease(ino, session),
             (meta::MetaOp::BeginWrite { ino, .. } | meta::MetaOp::UpgradeWrite { ino }, Ok(_)) => {
+                state.written_files.insert(ino);
                 state.access_check.take_lease(ino, session, false);
             }
             (
@@ -252,6 +259,7 @@ impl RequestMonitor {
                 Ok(meta::MetaReplyBody::WriteBegun { opened, .. }),
             ) => {
                 let ino = opened.attr.ino;
+                state.written_files.insert(ino);
                 state.access_check.take_lease(ino, session, false);
                 (state.rare_events).count("write lease granted with a new file");
             }

@@ -8,7 +8,7 @@ use super::private_dir::PrivateDirProgram;
 use super::shared_dir::SharedDirProgram;
 use super::shared_state::{FILE_BLOCKS, RECORDS_OF_BLOCK, SharedState, repeated_value};
 use super::simulated_cluster::SimulatedCluster;
-use super::{administrator, attacker, faults};
+use super::{administrator, attacker, conversions, faults};
 use crate::event_log::EventLog;
 use crate::seeds::SeedRun;
 use gupfs_client::{Client, WriteOptions};
@@ -50,6 +50,11 @@ pub fn run(seed: u64, verbose: bool) -> SeedRun {
             let one = cluster.clone();
             programs.push(cluster.spawn("administrator", async move {
                 administrator::work(one, random).await;
+            }));
+        } else if conversions::is_there(seed) {
+            let one = cluster.clone();
+            programs.push(cluster.spawn("conversions", async move {
+                conversions::work(one, random).await;
             }));
         }
         let fault_time = match cluster.fault_record.plan().only() {

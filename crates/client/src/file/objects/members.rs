@@ -223,6 +223,7 @@ impl ObjectIo {
         inode: &ActiveInode,
         missed: &[MemberObject],
     ) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "mark_stale");
         let position = |member: &MemberObject| (member.component as u32, member.index as u32);
         let op = MetaOp::MarkStale {
             ino: inode.ino,
