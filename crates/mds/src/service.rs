@@ -20,7 +20,15 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
             ClusterRequest::LegacyReport { address, .. } => Err(FsError::Malformed(format!(
                 "the object server at {address} runs an older version: restart it with the version of the metadata server"
             ))),
-            ClusterRequest::Report(report) => self.parts.target_records.report(&report).await,
+            ClusterRequest::Report(report) => self.parts.target_records.report(&report, None).await,
+            ClusterRequest::ReportOfDomain { report, domain } => {
+                let records = &self.parts.target_records;
+                records.report(&report, Some(domain)).await
+            }
+            ClusterRequest::Domains => {
+                let (domains, _) = self.parts.targets.failure_domains();
+                Ok(ClusterReplyBody::Domains(domains))
+            }
             ClusterRequest::Map => Ok(ClusterReplyBody::Map(self.parts.targets.map())),
             // Only the binary that composed the process knows all that runs in it.
             ClusterRequest::Status => Err(FsError::NotSupported),

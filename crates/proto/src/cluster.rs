@@ -2,6 +2,7 @@
 //! status.
 
 use crate::data::TargetCapacity;
+use crate::domain::DomainName;
 use crate::error::FsError;
 use crate::ids::{
     ClusterId, Incarnation, InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, VirtualShard,
@@ -50,6 +51,21 @@ pub enum ClusterRequest {
     RemoveTarget { ost: OstId },
     /// An administrator has all objects verified now, or asks how far that is. The reply is `Scrubbing`.
     Scrub { action: ScrubAction },
+    /// A `Report` of an object server that has a name for its failure domain. The reply is `Reported`.
+    ReportOfDomain {
+        report: OssReport,
+        domain: DomainName,
+    },
+    /// The failure domains among which members of mirrored stripes are placed. The reply is `Domains`.
+    Domains,
+}
+
+/// OSTs that may be lost together.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FailureDomain {
+    /// "rack7", or "host 10.0.0.7", for an administrator.
+    pub name: String,
+    pub osts: Vec<OstId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -289,6 +305,7 @@ pub enum ClusterReplyBody {
         is_new: bool,
     },
     Scrubbing(ScrubSummary),
+    Domains(Vec<FailureDomain>),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -39,6 +39,8 @@ impl Targets {
         self.changed.notify_waiters();
         // A loss is accepted once: no operator restored a target that goes back while the server runs.
         let accept = self.identity_context.accept_loss && !entry.condition.is_up();
+        let domain = self.local_domain;
+        let in_domain = |known: KnownTarget| KnownTarget { domain, ..known };
         match check_identity(
             &self.identity_context,
             ost,
@@ -46,13 +48,17 @@ impl Targets {
             reported,
             accept,
         ) {
-            IdentityVerdict::Adopt(known) => Ok(LocalTargetAction::Adopt(entry.record(known))),
+            IdentityVerdict::Adopt(known) => {
+                Ok(LocalTargetAction::Adopt(entry.record(in_domain(known))))
+            }
             IdentityVerdict::Serve(known)
                 if reported.owner.is_same_instance(&self.identity_context.ours) =>
             {
-                Ok(LocalTargetAction::Serve(entry.record(known)))
+                Ok(LocalTargetAction::Serve(entry.record(in_domain(known))))
             }
-            IdentityVerdict::Serve(known) => Ok(LocalTargetAction::Adopt(entry.record(known))),
+            IdentityVerdict::Serve(known) => {
+                Ok(LocalTargetAction::Adopt(entry.record(in_domain(known))))
+            }
             IdentityVerdict::Refused(why) => {
                 entry.condition = TargetCondition::Refused(why.clone());
                 Err(down(ost, why))

@@ -29,14 +29,14 @@ pub(crate) use identity::has_later_state;
 pub(crate) use local::LocalTargetAction;
 pub(crate) use lost::LossDeclaration;
 pub(crate) use recorded::recorded_targets;
-pub(crate) use remote::ReportOutcome;
+pub(crate) use remote::{ReportOutcome, ReportingServer};
 
 use crate::capabilities::CapabilityIssuer;
 use entry::{TargetCondition, TargetEntry, UnknownSpace};
 use gupfs_namespace::KnownTarget;
 use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::cluster::OwnerMark;
-use gupfs_proto::{OstId, data};
+use gupfs_proto::{DomainName, OstId, data};
 use gupfs_rpc::{DialOss, Peer};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +63,8 @@ pub struct Targets {
     dial: Option<Arc<dyn DialOss>>,
     /// Issues the credentials of clients and of this server; None where requests need none.
     issuer: Option<Arc<CapabilityIssuer>>,
+    /// The failure domain of the targets of this process, if it has a name.
+    local_domain: Option<DomainName>,
     list: Mutex<BTreeMap<OstId, TargetEntry>>,
     /// Rises whenever a target has moved.
     epoch: AtomicU64,
@@ -124,6 +126,7 @@ impl Targets {
             clock,
             dial,
             issuer: None,
+            local_domain: None,
             list: Mutex::new(list),
             epoch: AtomicU64::new(1),
             changed: Notify::new(),
@@ -135,6 +138,11 @@ impl Targets {
     /// From here on requests to targets carry credentials of this issuer.
     pub fn set_issuer(&mut self, issuer: Arc<CapabilityIssuer>) {
         self.issuer = Some(issuer);
+    }
+
+    /// From here on the targets of this process are in this failure domain.
+    pub fn set_local_domain(&mut self, domain: Option<DomainName>) {
+        self.local_domain = domain;
     }
 
     pub fn issuer(&self) -> Option<&CapabilityIssuer> {

@@ -2,19 +2,21 @@
 
 use super::TargetRecords;
 use crate::origin::RequestOrigin;
-use crate::osts::ReportOutcome;
+use crate::osts::{ReportOutcome, ReportingServer};
 use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, OssReport, TargetVerdict};
-use gupfs_proto::{Incarnation, OstId};
+use gupfs_proto::{DomainName, Incarnation, OstId};
 
 impl TargetRecords {
     /// Handles a server's report on its targets. A target's new identity is durable before the server learns what to do.
-    pub async fn report(&self, report: &OssReport) -> ClusterReply {
+    pub async fn report(&self, report: &OssReport, domain: Option<DomainName>) -> ClusterReply {
+        let server = ReportingServer {
+            address: &report.address,
+            domain,
+            stopping: report.stopping,
+        };
         let (mut verdicts, mut serve) = (Vec::new(), Vec::new());
         for target in &report.targets {
-            match self
-                .targets
-                .report(&report.address, target, report.stopping)?
-            {
+            match self.targets.report(server, target)? {
                 ReportOutcome::Verdict(verdict, record) => {
                     self.record_target(target.ost, record).await?;
                     if matches!(verdict, TargetVerdict::Serve | TargetVerdict::RaiseStamp) {

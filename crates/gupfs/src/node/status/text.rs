@@ -5,6 +5,7 @@ use crate::amount::{show_count, show_size, show_time};
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
 use gupfs_oss::AuthorizerStatus;
 use gupfs_proto::OstId;
+use gupfs_proto::cluster::FailureDomain;
 use gupfs_rpc::{ClientConnectionStatus, RpcServerStatus};
 use gupfs_store::object::{OstState, OstStatus};
 use std::fmt::Write;
@@ -64,6 +65,9 @@ impl Status {
         }
         if let Some(mds) = &self.mds {
             metadata(&mut out, mds);
+            if !mds.domains.is_empty() {
+                let _ = writeln!(out, "domains   {}", show_domains(&mds.domains));
+            }
             for target in mds
                 .targets
                 .iter()
@@ -123,6 +127,20 @@ impl Status {
             let time = show_time(Duration::from_millis(*millis));
             let _ = writeln!(out, "          {time:>8}  {text}");
         }
+    }
+}
+
+/// "rack1 (ost0, ost2) · host 10.0.0.3 (ost1)".
+pub fn show_domains(domains: &[FailureDomain]) -> String {
+    let shown = domains.iter().map(|domain| {
+        let osts: Vec<String> = (domain.osts.iter())
+            .map(|ost| format!("ost{ost}"))
+            .collect();
+        format!("{} ({})", domain.name, osts.join(", "))
+    });
+    match domains.is_empty() {
+        true => "none".into(),
+        false => shown.collect::<Vec<_>>().join(" · "),
     }
 }
 

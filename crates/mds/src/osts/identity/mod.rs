@@ -119,6 +119,7 @@ fn first_seen(reported: &TargetIdentity) -> KnownTarget {
         lost_since: None,
         draining_since: None,
         is_removed: false,
+        domain: None,
     }
 }
 

@@ -30,6 +30,7 @@ fn known(stamp: u64, run: u64) -> KnownTarget {
         lost_since: None,
         draining_since: None,
         is_removed: false,
+        domain: None,
     }
 }
 

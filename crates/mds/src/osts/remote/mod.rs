@@ -2,7 +2,7 @@
 
 mod report;
 
-pub(crate) use report::ReportOutcome;
+pub(crate) use report::{ReportOutcome, ReportingServer};
 
 use super::Targets;
 use super::entry::{TargetCondition, TargetEntry, UnknownSpace};
@@ -105,6 +105,7 @@ impl Targets {
             lost_since: None,
             draining_since: None,
             is_removed: false,
+            domain: None,
         };
         list.insert(
             ost,

@@ -8,9 +8,19 @@ use crate::osts::entry::{
 use crate::osts::identity::{IdentityVerdict, check_identity};
 use crate::osts::lost;
 use gupfs_namespace::KnownTarget;
-use gupfs_proto::FsError;
 use gupfs_proto::cluster::{OpenTargetReport, TargetIdentity, TargetReport, TargetVerdict};
+use gupfs_proto::{DomainName, FsError};
 use std::sync::atomic::Ordering::AcqRel;
+
+/// The server that reports, of an `OssReport`.
+#[derive(Clone, Copy)]
+pub(crate) struct ReportingServer<'a> {
+    pub(crate) address: &'a str,
+    /// The failure domain that it names.
+    pub(crate) domain: Option<DomainName>,
+    /// It has stopped its targets, and ends.
+    pub(crate) stopping: bool,
+}
 
 /// The result of one target's part of a report.
 pub(crate) enum ReportOutcome {
@@ -31,17 +41,17 @@ impl ReportOutcome {
 }
 
 impl Targets {
-    /// Handles the report of a server at `address` on one of its targets. A report that is not believed does not change the
-    /// target's recorded address.
+    /// Handles the report of a server on one of its targets. A report that is not believed does not change the target's address or
+    /// failure domain.
     ///
     /// # Errors
     /// `NotSupported` if this server uses local targets only.
     pub(crate) fn report(
         &self,
-        address: &str,
+        server: ReportingServer,
         report: &TargetReport,
-        leaves: bool,
     ) -> Result<ReportOutcome, FsError> {
+        let address = server.address;
         if self.dial.is_none() {
             return Err(FsError::NotSupported);
         }
@@ -91,8 +101,9 @@ impl Targets {
             tracing::warn!(ost = %report.ost, address, why, "an open instance of a target must wait");
             return Ok(ReportOutcome::wait(why));
         }
-        let record = entry.record(known);
-        let verdict = self.note_believed(entry, address, open, verdict, leaves);
+        let domain = server.domain;
+        let record = entry.record(KnownTarget { domain, ..known });
+        let verdict = self.note_believed(entry, address, open, verdict, server.stopping);
         Ok(ReportOutcome::Verdict(verdict, record))
     }
 
