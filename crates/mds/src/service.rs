@@ -42,6 +42,9 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
                 let records = &self.parts.target_records;
                 records.declare_lost(ost, while_serving).await
             }
+            ClusterRequest::AcceptTargetLoss { ost, copy } => {
+                self.parts.target_records.accept_copy(ost, copy).await
+            }
             ClusterRequest::LostFiles { ost, from } => {
                 self.parts.lost_files.next_files(ost, from).await
             }

@@ -58,6 +58,35 @@ pub enum ClusterRequest {
     },
     /// The failure domains among which members of mirrored stripes are placed. The reply is `Domains`.
     Domains,
+    /// An administrator accepts a copy of a target that was refused because it may lack what the target has served; None: asks which one
+    /// was refused. The reply is `RefusedCopy`.
+    AcceptTargetLoss {
+        ost: OstId,
+        copy: Option<TargetCopy>,
+    },
+}
+
+/// What identifies a copy of a target: the incarnation, and stamp and run in its superblock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TargetCopy {
+    pub incarnation: Incarnation,
+    pub stamp: u64,
+    pub run: u64,
+}
+
+/// A copy of a target that was refused because it may lack what the target has served.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RefusedCopy {
+    pub copy: TargetCopy,
+    /// The reason, and what it lacks as far as that is known.
+    pub why: String,
+    /// Of the server that has it; None: the metadata server's process.
+    pub address: Option<String>,
+    /// Number of its objects, and of those that the target had when it served last; None: not known.
+    pub objects: Option<u64>,
+    pub objects_before: Option<u64>,
+    /// It serves as soon as its server opens it again.
+    pub is_accepted: bool,
 }
 
 /// OSTs that may be lost together.
@@ -306,6 +335,7 @@ pub enum ClusterReplyBody {
     },
     Scrubbing(ScrubSummary),
     Domains(Vec<FailureDomain>),
+    RefusedCopy(RefusedCopy),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

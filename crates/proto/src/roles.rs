@@ -66,6 +66,7 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::Report(_)
             | cluster::ClusterRequest::ReportOfDomain { .. }
             | cluster::ClusterRequest::DeclareLost { .. }
+            | cluster::ClusterRequest::AcceptTargetLoss { .. }
             | cluster::ClusterRequest::LostFiles { .. }
             | cluster::ClusterRequest::Drain { .. }
             | cluster::ClusterRequest::RemoveTarget { .. }

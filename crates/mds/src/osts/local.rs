@@ -2,8 +2,8 @@
 
 use super::Targets;
 use super::call::down;
-use super::entry::TargetCondition;
-use super::identity::{IdentityVerdict, check_identity};
+use super::entry::{OlderCopy, TargetCondition};
+use super::identity::{Acceptance, IdentityVerdict, check_identity, copy_of};
 use gupfs_namespace::KnownTarget;
 use gupfs_proto::cluster::TargetIdentity;
 use gupfs_proto::{FsError, OstId};
@@ -38,7 +38,10 @@ impl Targets {
         }
         self.changed.notify_waiters();
         // A loss is accepted once: no operator restored a target that goes back while the server runs.
-        let accept = self.identity_context.accept_loss && !entry.condition.is_up();
+        let accepts = match self.identity_context.accept_loss && !entry.condition.is_up() {
+            true => Acceptance::Copies,
+            false => Acceptance::None,
+        };
         let domain = self.local_domain;
         let in_domain = |known: KnownTarget| KnownTarget { domain, ..known };
         match check_identity(
@@ -46,7 +49,7 @@ impl Targets {
             ost,
             entry.recorded,
             reported,
-            accept,
+            accepts,
         ) {
             IdentityVerdict::Adopt(known) => {
                 Ok(LocalTargetAction::Adopt(entry.record(in_domain(known))))
@@ -60,6 +63,16 @@ impl Targets {
                 Ok(LocalTargetAction::Adopt(entry.record(in_domain(known))))
             }
             IdentityVerdict::Refused(why) => {
+                entry.condition = TargetCondition::Refused(why.clone());
+                Err(down(ost, why))
+            }
+            IdentityVerdict::OlderCopy(why) => {
+                entry.older_copy = Some(OlderCopy {
+                    copy: copy_of(reported),
+                    why: why.clone(),
+                    address: None,
+                    objects: None,
+                });
                 entry.condition = TargetCondition::Refused(why.clone());
                 Err(down(ost, why))
             }

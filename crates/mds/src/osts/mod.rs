@@ -5,6 +5,7 @@
 //! Enter  at `Targets::check_local` and `Targets::report` (a target's report about itself), `Targets::call`,
 //!        `Targets::placement`.
 
+mod accept_loss;
 mod admin;
 mod call;
 mod domains;
@@ -114,6 +115,7 @@ impl Targets {
                     is_durable: false,
                     serving: None,
                     condition,
+                    older_copy: None,
                     down_since: None,
                     space: Err(UnknownSpace::not_reported()),
                 };

@@ -70,7 +70,7 @@ impl TargetRecords {
         })
     }
 
-    async fn make_durable(&self, what: &'static str) -> Result<(), FsError> {
+    pub(super) async fn make_durable(&self, what: &'static str) -> Result<(), FsError> {
         let origin = RequestOrigin::server(what);
         self.store.durable(origin, self.store.last_seq()).await
     }

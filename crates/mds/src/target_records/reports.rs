@@ -3,6 +3,7 @@
 use super::TargetRecords;
 use crate::origin::RequestOrigin;
 use crate::osts::{ReportOutcome, ReportingServer};
+use crate::restarted_targets::MissingBytes;
 use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, OssReport, TargetVerdict};
 use gupfs_proto::{DomainName, Incarnation, OstId};
 
@@ -59,9 +60,19 @@ impl TargetRecords {
             return;
         };
         let instance = open.identity.open_instance;
-        if !self.restarted.has_left_out(ost, instance).await {
+        let missing = self.missing_bytes(ost);
+        if !self.restarted.has_left_out(ost, instance, missing).await {
             let why = "sessions are being told that its members of mirrored files may lack writes";
             *verdict = TargetVerdict::Wait(why.into());
+        }
+    }
+
+    /// What a target may lack that is told to adopt this owner.
+    pub(super) fn missing_bytes(&self, ost: OstId) -> MissingBytes {
+        let known = self.targets.recorded(ost);
+        match known.is_some_and(|known| known.accepted.is_some()) {
+            true => MissingBytes::Any,
+            false => MissingBytes::Unsynced,
         }
     }
 

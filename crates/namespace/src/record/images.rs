@@ -250,6 +250,8 @@ fn known_targets_of_version_2() {
             draining_since: None,
             is_removed: false,
             domain: None,
+            accepted: None,
+            drain: DrainSettings::default(),
         },
         expect!["0207ac020102ac0203"],
     );
@@ -277,6 +279,8 @@ fn a_known_target_of_version_1_has_no_owner() {
         draining_since: None,
         is_removed: false,
         domain: None,
+        accepted: None,
+        drain: DrainSettings::default(),
     };
     assert_eq!(read, Ok(expected));
 }
@@ -295,6 +299,8 @@ fn known_targets_that_are_lost_have_version_3() {
             draining_since: None,
             is_removed: false,
             domain: None,
+            accepted: None,
+            drain: DrainSettings::default(),
         },
         expect!["0307ac020102ac02030180c49fd50c05"],
     );
@@ -313,6 +319,8 @@ fn known_targets_that_are_drained_have_version_4() {
         draining_since: Some(Timestamp::new(1_700_000_000, 5)),
         is_removed: false,
         domain: None,
+        accepted: None,
+        drain: DrainSettings::default(),
     };
     check_image(draining, expect!["0407ac020102ac0203000180c49fd50c0500"]);
     check_image(
@@ -326,7 +334,7 @@ fn known_targets_that_are_drained_have_version_4() {
 }
 
 #[test]
-fn known_targets_in_a_named_failure_domain_have_version_5() {
+fn known_targets_with_a_failure_domain_an_accepted_copy_or_settings_of_a_drain_have_version_5() {
     let known = KnownTarget {
         incarnation: Incarnation(7),
         stamp: 300,
@@ -338,8 +346,27 @@ fn known_targets_in_a_named_failure_domain_have_version_5() {
         draining_since: None,
         is_removed: false,
         domain: DomainName::new("rack7"),
+        accepted: None,
+        drain: DrainSettings::default(),
     };
-    check_image(known, expect!["0507ac020102ac020300000001057261636b37"]);
+    check_image(known, expect![""]);
+    let accepted = AcceptedCopy {
+        incarnation: Incarnation(8),
+        stamp: 299,
+        run: 9,
+    };
+    check_image(
+        KnownTarget {
+            domain: None,
+            accepted: Some(accepted),
+            drain: DrainSettings {
+                rate: Some(300),
+                is_paused: true,
+            },
+            ..known
+        },
+        expect![""],
+    );
 }
 
 #[test]

@@ -84,6 +84,27 @@ pub struct KnownTarget {
     pub is_removed: bool,
     /// The failure domain that its server named last.
     pub domain: Option<DomainName>,
+    /// The older copy of it that an administrator has accepted, until that serves, or what it is a copy of.
+    pub accepted: Option<AcceptedCopy>,
+    pub drain: DrainSettings,
+}
+
+/// A copy of a target that may lack what the target has served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AcceptedCopy {
+    pub incarnation: Incarnation,
+    /// Stamp and run in its superblock.
+    pub stamp: u64,
+    pub run: u64,
+}
+
+/// How a target is drained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DrainSettings {
+    /// Bytes that may be read a second; None: as fast as it can.
+    pub rate: Option<u64>,
+    /// New files stay away, and nothing moves.
+    pub is_paused: bool,
 }
 
 /// `K`: the newest write verifier of a target that was retired because a sync failed. Only the metadata server uses it, no
@@ -101,7 +122,8 @@ const TARGET_VERSION: u8 = 2;
 /// Of a lost target that was never drained.
 const LOST_TARGET_VERSION: u8 = 3;
 const DRAINED_TARGET_VERSION: u8 = 4;
-/// Of a target in a named failure domain: a former program would place members of mirrored stripes without regard to it.
+/// Of a target in a named failure domain, where a former program would place members of mirrored stripes without regard to it; with an
+/// accepted copy, or with settings of its drain.
 const NAMED_TARGET_VERSION: u8 = 5;
 
 /// `G` before the metadata server told targets its owner epoch.
@@ -205,13 +227,16 @@ impl From<KnownTargetV4> for KnownTarget {
             draining_since: old.draining_since,
             is_removed: old.is_removed,
             domain: None,
+            accepted: None,
+            drain: DrainSettings::default(),
         }
     }
 }
 
 impl Record for KnownTarget {
     fn encode(&self) -> Bytes {
-        if self.domain.is_some() {
+        let has_settings = self.drain != DrainSettings::default();
+        if self.domain.is_some() || self.accepted.is_some() || has_settings {
             return encode_body(NAMED_TARGET_VERSION, self);
         }
         if self.draining_since.is_some() || self.is_removed {

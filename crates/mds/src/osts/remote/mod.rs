@@ -7,7 +7,7 @@ pub(crate) use report::{ReportOutcome, ReportingServer};
 use super::Targets;
 use super::entry::{TargetCondition, TargetEntry, UnknownSpace};
 use crate::limits::TARGET_REPORT_TIMEOUT;
-use gupfs_namespace::KnownTarget;
+use gupfs_namespace::{DrainSettings, KnownTarget};
 use gupfs_proto::capability::Capability;
 use gupfs_proto::cluster::{ClusterMap, TargetAddress};
 use gupfs_proto::{FsError, Incarnation, MapEpoch, OstId, OwnerEpoch};
@@ -106,6 +106,8 @@ impl Targets {
             draining_since: None,
             is_removed: false,
             domain: None,
+            accepted: None,
+            drain: DrainSettings::default(),
         };
         list.insert(
             ost,
@@ -116,6 +118,7 @@ impl Targets {
                 is_durable: false,
                 serving: None,
                 condition: TargetCondition::Expected("its server has not reported yet".into()),
+                older_copy: None,
                 down_since: None,
                 space: Err(UnknownSpace::not_reported()),
             },

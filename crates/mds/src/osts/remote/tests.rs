@@ -202,6 +202,8 @@ async fn after_a_start_a_live_original_reports_before_its_copy_is_believed() {
         draining_since: None,
         is_removed: false,
         domain: None,
+        accepted: None,
+        drain: DrainSettings::default(),
     };
     let identity_context = targets().identity_context;
     let recorded = BTreeMap::from([(OstId(0), known)]);
