@@ -51,6 +51,12 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
             ClusterRequest::Drain { ost, action } => {
                 self.parts.target_records.drain(ost, action).await
             }
+            ClusterRequest::ManageDrain { ost, change } => {
+                self.parts.target_records.manage_drain(ost, change).await
+            }
+            ClusterRequest::DrainRoom { ost, from } => {
+                self.parts.drain_room.next_part(ost, from).await
+            }
             ClusterRequest::RemoveTarget { ost } => self.parts.target_records.remove(ost).await,
             ClusterRequest::Scrub { action } => {
                 let scrub = &self.parts.scrub;

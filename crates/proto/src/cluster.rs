@@ -64,6 +64,54 @@ pub enum ClusterRequest {
         ost: OstId,
         copy: Option<TargetCopy>,
     },
+    /// As `Drain`, with a rate and pauses. The reply is `DrainState`.
+    ManageDrain { ost: OstId, change: DrainChange },
+    /// What a drain of the target would move: of the inodes from a position of an earlier reply on, or None for the first ones. The reply is
+    /// `DrainRoom`.
+    DrainRoom {
+        ost: OstId,
+        from: Option<LostFilePosition>,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DrainChange {
+    /// Also changes the rate of a drain that has begun. `rate`: bytes that may be copied a second, 0: any number; None: as before.
+    Start {
+        rate: Option<u64>,
+    },
+    /// New files stay away, and nothing moves any more.
+    Pause,
+    Resume,
+    /// Objects that were moved stay where they are.
+    Cancel,
+    Ask,
+}
+
+/// How far a drain is, how it is done, and how long it may take.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DrainState {
+    pub progress: DrainProgress,
+    pub rate: Option<u64>,
+    pub is_paused: bool,
+    /// Of all drains together, for they move one object at a time: bytes that the walk under way has found to move, as far as it has not moved
+    /// them yet, and the time for that at its rate so far. None: not known yet, or no walk is under way.
+    pub bytes_left: Option<u64>,
+    pub seconds_left: Option<u64>,
+}
+
+/// A part of what a drain would move.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DrainRoomPart {
+    /// Files with objects there among those examined, and the bytes of these objects, holes not counted as far as that is known.
+    pub files: u64,
+    pub bytes: u64,
+    /// Inodes examined for this reply.
+    pub examined: u64,
+    /// Where the next request continues; None at the end.
+    pub next: Option<LostFilePosition>,
+    /// Space that the targets have that take new files, those on one file system counted once.
+    pub available: u64,
 }
 
 /// What identifies a copy of a target: the incarnation, and stamp and run in its superblock.
@@ -336,6 +384,8 @@ pub enum ClusterReplyBody {
     Scrubbing(ScrubSummary),
     Domains(Vec<FailureDomain>),
     RefusedCopy(RefusedCopy),
+    DrainState(DrainState),
+    DrainRoom(DrainRoomPart),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -67,6 +67,8 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::ReportOfDomain { .. }
             | cluster::ClusterRequest::DeclareLost { .. }
             | cluster::ClusterRequest::AcceptTargetLoss { .. }
+            | cluster::ClusterRequest::ManageDrain { .. }
+            | cluster::ClusterRequest::DrainRoom { .. }
             | cluster::ClusterRequest::LostFiles { .. }
             | cluster::ClusterRequest::Drain { .. }
             | cluster::ClusterRequest::RemoveTarget { .. }

@@ -77,7 +77,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     (MessageKind::CALLBACK, 2, 5),
     // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply). 4: lost targets (two requests and
     // their replies). 5: drains (two requests and their replies). 6: scrubs (a request and its reply).
-    // 7: names of failure domains (two requests and a reply); acceptance of a target's loss (a request and its reply).
+    // 7: names of failure domains (two requests and a reply); acceptance of a target's loss (a request and its reply);
+    // rate, pauses and room of drains (two requests and their replies).
     (MessageKind::CLUSTER, 2, 7),
 ];
 
@@ -263,7 +264,9 @@ fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
         cluster::ClusterRequest::Scrub { .. } => 6,
         cluster::ClusterRequest::ReportOfDomain { .. }
         | cluster::ClusterRequest::Domains
-        | cluster::ClusterRequest::AcceptTargetLoss { .. } => 7,
+        | cluster::ClusterRequest::AcceptTargetLoss { .. }
+        | cluster::ClusterRequest::ManageDrain { .. }
+        | cluster::ClusterRequest::DrainRoom { .. } => 7,
         _ => 2,
     }
 }

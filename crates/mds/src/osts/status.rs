@@ -22,6 +22,9 @@ pub struct MdsTargetStatus {
     pub lost_since: Option<Timestamp>,
     /// Since when its objects move to other targets.
     pub draining_since: Option<Timestamp>,
+    /// Bytes that its drain may copy a second; and the drain is paused.
+    pub drain_rate: Option<u64>,
+    pub drain_is_paused: bool,
     /// It was drained and removed.
     pub is_removed: bool,
     /// The failure domain that its server has named.
@@ -90,6 +93,8 @@ impl Targets {
                     refused: matches!(entry.condition, TargetCondition::Refused(_)),
                     lost_since: entry.recorded.and_then(|known| known.lost_since),
                     draining_since: entry.recorded.and_then(|known| known.draining_since),
+                    drain_rate: entry.recorded.and_then(|known| known.drain.rate),
+                    drain_is_paused: entry.recorded.is_some_and(|known| known.drain.is_paused),
                     is_removed: entry.recorded.is_some_and(|known| known.is_removed),
                     domain: entry.recorded.and_then(|known| known.domain),
                     why_not,

@@ -378,13 +378,30 @@ fn drain_text(out: &mut String, mds: &MdsStatus) {
             Some(left) => format!("{} files are left there", show_count(left)),
             None => "not all files are examined yet".into(),
         };
+        let pace = match (target.drain_is_paused, target.drain_rate) {
+            (true, _) => " · PAUSED (`gupfs ost drain N --resume`)".into(),
+            (false, Some(rate)) => format!(" · at no more than {}/s", show_size(rate)),
+            (false, None) => String::new(),
+        };
         let _ = writeln!(
             out,
-            "drain     ost{} since {}: {left} · {} files moved, {}",
+            "drain     ost{} since {}: {left} · {} files moved, {}{pace}",
             target.ost,
             since.format_minute(),
             show_count(replacement.files_moved),
             show_size(replacement.bytes_moved)
+        );
+    }
+    if let Some(estimate) = replacement.estimate.filter(|_| replacement.is_walking) {
+        let time = estimate
+            .seconds_left
+            .map_or("not known yet".into(), |seconds| {
+                format!("about {}", show_time(Duration::from_secs(seconds)))
+            });
+        let _ = writeln!(
+            out,
+            "          {} left to move; remaining time {time}",
+            show_size(estimate.bytes_left)
         );
     }
     if replacement.is_walking && !replacement.draining.is_empty() {
