@@ -118,15 +118,15 @@ impl RestartedTargets {
 
     /// A target was opened again: it may have lost bytes. When this returns, its members of files that sessions write, or whose objects are
     /// not confirmed, are stale, and no session reads them; of an older copy its members of all files are, as far as there is another
-    /// full member. Until then the target does not serve.
+    /// full member, and the other objects there that may exist count as present. Until then the target does not serve.
     ///
     /// # Errors
     /// Of the store.
     pub async fn leave_out_target(&self, ost: OstId, missing: MissingBytes) -> Result<(), FsError> {
-        if !self.has_mirrored_files().await? {
+        if missing == MissingBytes::Unsynced && !self.has_mirrored_files().await? {
             return Ok(());
         }
-        let mut files = BTreeSet::new();
+        let (mut files, mut in_doubt) = (BTreeSet::new(), BTreeSet::new());
         for shard in self.store.all_shards() {
             if missing == MissingBytes::Any {
                 let add = |key: &RecordKey, value: &Bytes| {
@@ -146,6 +146,7 @@ impl RestartedTargets {
                         key.parse()
                     {
                         files.insert(ino);
+                        in_doubt.insert(ino);
                     }
                     Ok(())
                 };
@@ -158,6 +159,12 @@ impl RestartedTargets {
             let running = some.iter().map(|ino| self.leave_out_of_file(*ino, ost));
             let results = join::all(running.collect(), OST_CALLS).await;
             results.into_iter().collect::<Result<(), FsError>>()?;
+        }
+        if missing == MissingBytes::Any {
+            // After their members are stale, which are no longer in doubt then.
+            for ino in in_doubt {
+                self.keeper.expect_objects(ino, ost).await?;
+            }
         }
         Ok(())
     }

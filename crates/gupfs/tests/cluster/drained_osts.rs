@@ -243,7 +243,7 @@ fn a_drain_keeps_to_its_rate_pauses_and_goes_on() {
     const RATE: u64 = 4 << 20;
     let mut cluster = TestCluster::new(1, 1);
     let a = cluster.mounts[0].at.clone();
-    let plain = files("", 8);
+    let plain = files("", 24);
     for path in &plain {
         let file = File::create_new(a.join(path)).unwrap();
         write(&file, 0..RECORDS);
@@ -297,7 +297,7 @@ fn a_drain_keeps_to_its_rate_pauses_and_goes_on() {
         targets.iter().all(|target| target["is_up"] == true)
     };
     cluster.wait_until("up", up);
-    let new = files("", 12).split_off(8);
+    let new = files("", 28).split_off(24);
     for path in &new {
         let file = File::create_new(a.join(path)).unwrap();
         write(&file, 0..RECORDS);

@@ -2,7 +2,8 @@
 
 use crate::lost_osts::osts_of;
 use crate::mirrored_files::{
-    check, cluster_with_mirrors, set_mirrored, wait_until_all_targets_are_up, write,
+    check, cluster_with_mirrors, set_mirrored, wait_until_all_targets_are_up, wait_until_full,
+    write,
 };
 use crate::running::{can_mount, command, gupfs};
 use crate::test_cluster::{TestCluster, text};
@@ -103,9 +104,7 @@ fn copies_are_in_different_racks_and_a_rack_is_switched_off() {
     for oss in [1, 3] {
         cluster.osses[oss].start_again_with(&["--domain", racks[oss]]);
     }
-    cluster.wait_until("redundant", |status| {
-        status["mds"]["resync"]["files_left"] == 0
-    });
+    files.iter().for_each(|path| wait_until_full(path));
     for path in &files {
         File::open(path).unwrap().sync_all().unwrap();
     }

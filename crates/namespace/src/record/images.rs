@@ -349,7 +349,10 @@ fn known_targets_with_a_failure_domain_an_accepted_copy_or_settings_of_a_drain_h
         accepted: None,
         drain: DrainSettings::default(),
     };
-    check_image(known, expect![""]);
+    check_image(
+        known,
+        expect!["0507ac020102ac020300000001057261636b37000000"],
+    );
     let accepted = AcceptedCopy {
         incarnation: Incarnation(8),
         stamp: 299,
@@ -365,7 +368,7 @@ fn known_targets_with_a_failure_domain_an_accepted_copy_or_settings_of_a_drain_h
             },
             ..known
         },
-        expect![""],
+        expect!["0507ac020102ac0203000000000108ab020901ac0201"],
     );
 }
 

@@ -155,7 +155,8 @@ async fn check_room(requests: &TargetRequests) -> CliResult<()> {
         show_progress(&format!("space: {} inodes examined", show_count(examined)));
     };
     show_progress("");
-    if needed <= available {
+    // Without any other target the metadata server says so.
+    if needed <= available || available == 0 {
         return Ok(());
     }
     Err(CliError::new(format!(

@@ -354,7 +354,10 @@ fn an_unrecorded_target_cannot_stop_the_server_by_its_claims() {
             accept,
         );
         assert!(
-            matches!(verdict, IdentityVerdict::Refused(_)),
+            matches!(
+                verdict,
+                IdentityVerdict::Refused(_) | IdentityVerdict::OlderCopy(_)
+            ),
             "{verdict:?}"
         );
     }
@@ -395,11 +398,15 @@ fn an_accepted_copy_is_adopted_once_and_no_other_one() {
         panic!("refused");
     };
     assert_eq!(adopting.accepted, accepting(4, 69).accepted);
-    let IdentityVerdict::Adopt(again) = verdict(adopting, &opening(5, 1_000)) else {
+    let opened_again = TargetIdentity {
+        open_instance: 1_001,
+        ..opening(5, 1_000)
+    };
+    let IdentityVerdict::Adopt(again) = verdict(adopting, &opened_again) else {
         panic!("refused");
     };
     assert_eq!(again.accepted, accepting(4, 69).accepted);
-    let IdentityVerdict::Serve(serves) = verdict(again, &serving(6, 1_000)) else {
+    let IdentityVerdict::Serve(serves) = verdict(again, &serving(6, 1_001)) else {
         panic!("refused");
     };
     assert_eq!(serves.accepted, None);
