@@ -14,6 +14,7 @@ mod capabilities;
 mod capability_replies;
 mod client_operation;
 mod conversion;
+mod drain_room;
 mod drive;
 mod error;
 mod glimpse;

@@ -5,7 +5,7 @@ use crate::osts::TargetHandle;
 use crate::survey::SurveyedTarget;
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
-use gupfs_proto::{ClusterId, Incarnation, VirtualShards};
+use gupfs_proto::{ClusterId, DomainName, Incarnation, VirtualShards};
 use gupfs_rpc::{ClusterKey, DialOss};
 use gupfs_store::kv::{Kv, KvRecovery};
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub struct MdsOptions {
     pub incarnation: Incarnation,
     pub shards: VirtualShards,
     pub targets: Vec<TargetHandle>,
+    /// The failure domain of these targets, if it has a name.
+    pub domain: Option<DomainName>,
     /// How to reach the servers of remote targets; None when there are none.
     pub dial: Option<Arc<dyn DialOss>>,
     /// The cluster's key: one half of the key material of capabilities, where there are remote servers.
@@ -59,6 +61,7 @@ impl MdsOptions {
             incarnation,
             shards: VirtualShards(VIRTUAL_SHARDS_DEFAULT),
             targets: Vec::new(),
+            domain: None,
             dial: None,
             key: None,
             accept_loss: false,

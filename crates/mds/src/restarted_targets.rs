@@ -4,13 +4,25 @@ use crate::join;
 use crate::limits::{LEAVE_OUT_PATIENCE, OST_CALLS, RETRY, SCAN_STEP};
 use crate::mirrors::MirrorKeeper;
 use crate::store::{MetadataStore, damaged_record};
-use gupfs_namespace::{KeyRange, ParsedKey, Record, RecordKey, RecordKind, StoreFormat};
+use bytes::Bytes;
+use gupfs_namespace::{
+    Inode, InodeBody, KeyRange, ParsedKey, Record, RecordKey, RecordKind, StoreFormat,
+};
 use gupfs_platform::{Clock, Platform, Tasks};
 use gupfs_proto::{FsError, InodeId, Layout, OstId, Presence};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::watch;
+
+/// What a target may lack after it was opened again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MissingBytes {
+    /// What was not synced.
+    Unsynced,
+    /// It is an older copy that an administrator has accepted.
+    Any,
+}
 
 /// Leaves out the members on restarted targets.
 pub struct RestartedTargets {
@@ -47,12 +59,17 @@ impl RestartedTargets {
 
     /// Whether the members on this instance of a target are left out. If not, a task does it: the server's report must not wait for
     /// sessions that do not answer, since its other targets need the reply.
-    pub async fn has_left_out(self: &Arc<Self>, ost: OstId, open_instance: u64) -> bool {
+    pub async fn has_left_out(
+        self: &Arc<Self>,
+        ost: OstId,
+        open_instance: u64,
+        missing: MissingBytes,
+    ) -> bool {
         let mut is_done = {
             let mut latest = self.latest.lock();
             let begun = latest.get(&ost).cloned();
             let begun = begun.filter(|begun| begun.open_instance == open_instance);
-            let leaving_out = begun.unwrap_or_else(|| self.begin(ost, open_instance));
+            let leaving_out = begun.unwrap_or_else(|| self.begin(ost, open_instance, missing));
             latest.insert(ost, leaving_out.clone());
             leaving_out.is_done
         };
@@ -69,13 +86,18 @@ impl RestartedTargets {
         latest.is_some_and(|latest| latest.open_instance == open_instance)
     }
 
-    fn begin(self: &Arc<Self>, ost: OstId, open_instance: u64) -> LeavingOut {
+    fn begin(
+        self: &Arc<Self>,
+        ost: OstId,
+        open_instance: u64,
+        missing: MissingBytes,
+    ) -> LeavingOut {
         let (done, is_done) = watch::channel(false);
         let this = self.clone();
         self.tasks
             .spawn("leave out a restarted target", async move {
                 while this.store.failure().is_none() && this.is_latest(ost, open_instance) {
-                    match this.leave_out_target(ost).await {
+                    match this.leave_out_target(ost, missing).await {
                         Ok(()) => {
                             // Without a receiver a later instance of the target has reported.
                             let _ = done.send(true);
@@ -94,23 +116,37 @@ impl RestartedTargets {
         }
     }
 
-    /// A target was opened again: it may have lost bytes that were not synced. When this returns, its members of files that sessions write, or
-    /// whose objects are not confirmed, are stale, and no session reads them. Until then the target does not serve.
+    /// A target was opened again: it may have lost bytes. When this returns, its members of files that sessions write, or whose objects are
+    /// not confirmed, are stale, and no session reads them; of an older copy its members of all files are, as far as there is another
+    /// full member, and the other objects there that may exist count as present. Until then the target does not serve.
     ///
     /// # Errors
     /// Of the store.
-    pub async fn leave_out_target(&self, ost: OstId) -> Result<(), FsError> {
-        if !self.has_mirrored_files().await? {
+    pub async fn leave_out_target(&self, ost: OstId, missing: MissingBytes) -> Result<(), FsError> {
+        if missing == MissingBytes::Unsynced && !self.has_mirrored_files().await? {
             return Ok(());
         }
-        let mut files = BTreeSet::new();
+        let (mut files, mut in_doubt) = (BTreeSet::new(), BTreeSet::new());
         for shard in self.store.all_shards() {
+            if missing == MissingBytes::Any {
+                let add = |key: &RecordKey, value: &Bytes| {
+                    if let Some(ParsedKey::Inode(ino)) = key.parse()
+                        && has_members_on(ost, ino, key, value)?
+                    {
+                        files.insert(ino);
+                    }
+                    Ok(())
+                };
+                let range = KeyRange::of_kind(shard, RecordKind::Inode);
+                self.store.each_record(range, add).await?;
+            }
             for kind in [RecordKind::WriteLease, RecordKind::Unconfirmed] {
                 let add = |key: &RecordKey, _: &_| {
                     if let Some(ParsedKey::WriteLease { ino, .. } | ParsedKey::Unconfirmed(ino)) =
                         key.parse()
                     {
                         files.insert(ino);
+                        in_doubt.insert(ino);
                     }
                     Ok(())
                 };
@@ -123,6 +159,12 @@ impl RestartedTargets {
             let running = some.iter().map(|ino| self.leave_out_of_file(*ino, ost));
             let results = join::all(running.collect(), OST_CALLS).await;
             results.into_iter().collect::<Result<(), FsError>>()?;
+        }
+        if missing == MissingBytes::Any {
+            // After their members are stale, which are no longer in doubt then.
+            for ino in in_doubt {
+                self.keeper.expect_objects(ino, ost).await?;
+            }
         }
         Ok(())
     }
@@ -152,6 +194,21 @@ impl RestartedTargets {
         // The next session gets a layout without this target, which does not serve now.
         self.keeper.tell_lease_holders(ino, ost).await
     }
+}
+
+/// Whether the inode of this record is a file with members of mirrored stripes on the OST.
+fn has_members_on(
+    ost: OstId,
+    ino: InodeId,
+    key: &RecordKey,
+    value: &Bytes,
+) -> Result<bool, FsError> {
+    let inode = Inode::decode(value).map_err(|error| damaged_record(key, error))?;
+    let InodeBody::File(file) = &inode.body else {
+        return Ok(false);
+    };
+    let mut objects = file.layout.objects(ino);
+    Ok(objects.any(|(at, _, on, ..)| on == ost && file.layout.components[at].is_mirrored()))
 }
 
 /// The members on this OST that may have bytes and have another full member, as (component, object index).

@@ -20,7 +20,15 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
             ClusterRequest::LegacyReport { address, .. } => Err(FsError::Malformed(format!(
                 "the object server at {address} runs an older version: restart it with the version of the metadata server"
             ))),
-            ClusterRequest::Report(report) => self.parts.target_records.report(&report).await,
+            ClusterRequest::Report(report) => self.parts.target_records.report(&report, None).await,
+            ClusterRequest::ReportOfDomain { report, domain } => {
+                let records = &self.parts.target_records;
+                records.report(&report, Some(domain)).await
+            }
+            ClusterRequest::Domains => {
+                let (domains, _) = self.parts.targets.failure_domains();
+                Ok(ClusterReplyBody::Domains(domains))
+            }
             ClusterRequest::Map => Ok(ClusterReplyBody::Map(self.parts.targets.map())),
             // Only the binary that composed the process knows all that runs in it.
             ClusterRequest::Status => Err(FsError::NotSupported),
@@ -34,11 +42,20 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
                 let records = &self.parts.target_records;
                 records.declare_lost(ost, while_serving).await
             }
+            ClusterRequest::AcceptTargetLoss { ost, copy } => {
+                self.parts.target_records.accept_copy(ost, copy).await
+            }
             ClusterRequest::LostFiles { ost, from } => {
                 self.parts.lost_files.next_files(ost, from).await
             }
             ClusterRequest::Drain { ost, action } => {
                 self.parts.target_records.drain(ost, action).await
+            }
+            ClusterRequest::ManageDrain { ost, change } => {
+                self.parts.target_records.manage_drain(ost, change).await
+            }
+            ClusterRequest::DrainRoom { ost, from } => {
+                self.parts.drain_room.next_part(ost, from).await
             }
             ClusterRequest::RemoveTarget { ost } => self.parts.target_records.remove(ost).await,
             ClusterRequest::Scrub { action } => {

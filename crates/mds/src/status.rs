@@ -16,6 +16,7 @@ use crate::stats::OpSnapshot;
 use crate::store::MetadataStore;
 use crate::waits::WaitStatus;
 use gupfs_namespace::Operation;
+use gupfs_proto::cluster::FailureDomain;
 use gupfs_proto::meta::{self, MetaReplyBody, StatFs};
 use gupfs_proto::{OwnerEpoch, Seq, SessionId};
 use gupfs_store::log::Headroom;
@@ -56,6 +57,8 @@ pub struct MdsStatus {
     pub scrub: ScrubStatus,
     pub conversions: ConversionStatus,
     pub targets: Vec<MdsTargetStatus>,
+    /// The failure domains, if a server has named one.
+    pub domains: Vec<FailureDomain>,
     pub sessions: BTreeMap<SessionId, SessionInfo>,
     /// Sessions from before the start that have not reconnected: the server serves no other request until they have, or have
     /// ended.
@@ -162,6 +165,9 @@ impl Mds {
             scrub: parts.scrub.status(),
             conversions: parts.conversions.status(),
             targets: parts.targets.status(),
+            domains: Some(parts.targets.failure_domains())
+                .and_then(|(domains, is_named)| is_named.then_some(domains))
+                .unwrap_or_default(),
             sessions: parts.sessions.infos(),
             missing: parts.grace.missing(),
             made_again: parts.stats.replayed_changes.load(Relaxed),

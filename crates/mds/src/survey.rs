@@ -209,7 +209,9 @@ impl TargetSurvey {
 impl Service<ClusterRequest, ClusterReply> for TargetSurvey {
     async fn handle(self: Arc<Self>, request: ClusterRequest) -> ClusterReply {
         match request {
-            ClusterRequest::Report(report) => Ok(self.report(report)),
+            ClusterRequest::Report(report) | ClusterRequest::ReportOfDomain { report, .. } => {
+                Ok(self.report(report))
+            }
             _ => Err(FsError::Busy),
         }
     }

@@ -81,6 +81,14 @@ pub fn rebuild_directory(ino: InodeId, now: Timestamp, entropy: u64) -> Inode {
 /// error and never returns zeros. Beyond the end of file the objects remain `Maybe`, as usual. Returns whether the inode was
 /// changed.
 pub fn mark_maybe_as_present(inode: &mut Inode) -> bool {
+    mark_maybe_as_present_on(inode, |_| true)
+}
+
+/// `mark_maybe_as_present` of the objects on these OSTs.
+pub(crate) fn mark_maybe_as_present_on(
+    inode: &mut Inode,
+    is_there: impl Fn(OstId) -> bool,
+) -> bool {
     let size = inode.size;
     let InodeBody::File(file) = &mut inode.body else {
         return false;
@@ -95,7 +103,8 @@ pub fn mark_maybe_as_present(inode: &mut Inode) -> bool {
     let mut changed = false;
     for component in &mut file.layout.components {
         for stripe in 0..component.targets.len() {
-            let in_doubt = component.presence.get(stripe) == Presence::Maybe;
+            let in_doubt = component.presence.get(stripe) == Presence::Maybe
+                && is_there(component.targets[stripe]);
             if in_doubt && component.object_size(stripe, end) > 0 {
                 component.presence.set(stripe, Presence::Present);
                 changed = true;

@@ -76,7 +76,8 @@ pub(crate) fn check_cluster_request(request: &cluster::ClusterRequest) -> Bounds
         cluster::ClusterRequest::LegacyReport { address, .. } => {
             check_count("length of the server's address", address.len(), ADDRESS_MAX)
         }
-        cluster::ClusterRequest::Report(report) => {
+        cluster::ClusterRequest::Report(report)
+        | cluster::ClusterRequest::ReportOfDomain { report, .. } => {
             check_count(
                 "length of the server's address",
                 report.address.len(),
@@ -240,5 +241,19 @@ mod tests {
         };
         let sent = report.encode();
         assert!(cluster::ClusterRequest::decode(&sent.body, sent.payload).is_err());
+        let of_domain = |address: String| cluster::ClusterRequest::ReportOfDomain {
+            report: cluster::OssReport {
+                address,
+                targets: Vec::new(),
+                stopping: false,
+            },
+            domain: crate::DomainName::new("rack7").unwrap(),
+        };
+        for length in [ADDRESS_MAX, ADDRESS_MAX + 1] {
+            let sent = of_domain("a".repeat(length)).encode();
+            assert_eq!(sent.min_version, 7);
+            let read = cluster::ClusterRequest::decode(&sent.body, sent.payload);
+            assert_eq!(read.is_ok(), length <= ADDRESS_MAX);
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! status.
 
 use crate::data::TargetCapacity;
+use crate::domain::DomainName;
 use crate::error::FsError;
 use crate::ids::{
     ClusterId, Incarnation, InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, VirtualShard,
@@ -50,6 +51,98 @@ pub enum ClusterRequest {
     RemoveTarget { ost: OstId },
     /// An administrator has all objects verified now, or asks how far that is. The reply is `Scrubbing`.
     Scrub { action: ScrubAction },
+    /// A `Report` of an object server that has a name for its failure domain. The reply is `Reported`.
+    ReportOfDomain {
+        report: OssReport,
+        domain: DomainName,
+    },
+    /// The failure domains among which members of mirrored stripes are placed. The reply is `Domains`.
+    Domains,
+    /// An administrator accepts a copy of a target that was refused because it may lack what the target has served; None: asks which one
+    /// was refused. The reply is `RefusedCopy`.
+    AcceptTargetLoss {
+        ost: OstId,
+        copy: Option<TargetCopy>,
+    },
+    /// As `Drain`, with a rate and pauses. The reply is `DrainState`.
+    ManageDrain { ost: OstId, change: DrainChange },
+    /// What a drain of the target would move: of the inodes from a position of an earlier reply on, or None for the first ones. The reply is
+    /// `DrainRoom`.
+    DrainRoom {
+        ost: OstId,
+        from: Option<LostFilePosition>,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DrainChange {
+    /// Also changes the rate of a drain that has begun. `rate`: bytes that may be copied a second, 0: any number; None: as before.
+    Start {
+        rate: Option<u64>,
+    },
+    /// New files stay away, and nothing moves any more.
+    Pause,
+    Resume,
+    /// Objects that were moved stay where they are.
+    Cancel,
+    Ask,
+}
+
+/// How far a drain is, how it is done, and how long it may take.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DrainState {
+    pub progress: DrainProgress,
+    pub rate: Option<u64>,
+    pub is_paused: bool,
+    /// Of all drains together, for they move one object at a time: bytes that the walk under way has found to move, as far as it has not moved
+    /// them yet, and the time for that at its rate so far. None: not known yet, or no walk is under way.
+    pub bytes_left: Option<u64>,
+    pub seconds_left: Option<u64>,
+}
+
+/// A part of what a drain would move.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DrainRoomPart {
+    /// Files with objects there among those examined, and the bytes of these objects, holes not counted as far as that is known.
+    pub files: u64,
+    pub bytes: u64,
+    /// Inodes examined for this reply.
+    pub examined: u64,
+    /// Where the next request continues; None at the end.
+    pub next: Option<LostFilePosition>,
+    /// Space that the targets have that take new files, those on one file system counted once.
+    pub available: u64,
+}
+
+/// What identifies a copy of a target: the incarnation, and stamp and run in its superblock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TargetCopy {
+    pub incarnation: Incarnation,
+    pub stamp: u64,
+    pub run: u64,
+}
+
+/// A copy of a target that was refused because it may lack what the target has served.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RefusedCopy {
+    pub copy: TargetCopy,
+    /// The reason, and what it lacks as far as that is known.
+    pub why: String,
+    /// Of the server that has it; None: the metadata server's process.
+    pub address: Option<String>,
+    /// Number of its objects, and of those that the target had when it served last; None: not known.
+    pub objects: Option<u64>,
+    pub objects_before: Option<u64>,
+    /// It serves as soon as its server opens it again.
+    pub is_accepted: bool,
+}
+
+/// OSTs that may be lost together.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FailureDomain {
+    /// "rack7", or "host 10.0.0.7", for an administrator.
+    pub name: String,
+    pub osts: Vec<OstId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -289,6 +382,10 @@ pub enum ClusterReplyBody {
         is_new: bool,
     },
     Scrubbing(ScrubSummary),
+    Domains(Vec<FailureDomain>),
+    RefusedCopy(RefusedCopy),
+    DrainState(DrainState),
+    DrainRoom(DrainRoomPart),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

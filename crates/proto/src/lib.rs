@@ -15,6 +15,7 @@ pub mod capability;
 pub mod checksum;
 pub mod cluster;
 pub mod data;
+mod domain;
 pub mod error;
 pub mod ids;
 pub mod layout;
@@ -31,6 +32,7 @@ pub mod wire;
 
 pub use attr::{Attr, FileKind, FileMode};
 pub use caller::Caller;
+pub use domain::{DOMAIN_NAME_MAX, DomainName};
 pub use error::FsError;
 pub use ids::*;
 pub use layout::{Component, Layout, Presence, PresenceMap, StripeChunk};

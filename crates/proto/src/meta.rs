@@ -606,7 +606,7 @@ pub struct StatFs {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PlacementTarget {
     pub ost: OstId,
-    /// Targets with the same number may be lost together.
+    /// Targets with the same number may be lost together; `UNKNOWN_DOMAIN` if it is not known with which others this one may be.
     pub domain: u32,
     /// Its server serves it.
     pub is_up: bool,
@@ -617,4 +617,9 @@ pub struct PlacementTarget {
     pub why_not: Option<String>,
     pub total: u64,
     pub free: u64,
+}
+
+impl PlacementTarget {
+    /// No member of a mirrored stripe is placed there.
+    pub const UNKNOWN_DOMAIN: u32 = u32::MAX;
 }

@@ -64,13 +64,19 @@ impl RequestMessage for cluster::ClusterRequest {
             cluster::ClusterRequest::LegacyReport { .. }
             | cluster::ClusterRequest::RegisterTarget { .. }
             | cluster::ClusterRequest::Report(_)
+            | cluster::ClusterRequest::ReportOfDomain { .. }
             | cluster::ClusterRequest::DeclareLost { .. }
+            | cluster::ClusterRequest::AcceptTargetLoss { .. }
+            | cluster::ClusterRequest::ManageDrain { .. }
+            | cluster::ClusterRequest::DrainRoom { .. }
             | cluster::ClusterRequest::LostFiles { .. }
             | cluster::ClusterRequest::Drain { .. }
             | cluster::ClusterRequest::RemoveTarget { .. }
             | cluster::ClusterRequest::Scrub { .. }
             | cluster::ClusterRequest::Verifiers { .. } => &[Role::Oss],
-            cluster::ClusterRequest::Map | cluster::ClusterRequest::Status => &Role::ALL,
+            cluster::ClusterRequest::Map
+            | cluster::ClusterRequest::Status
+            | cluster::ClusterRequest::Domains => &Role::ALL,
         }
     }
 }

@@ -107,7 +107,7 @@ impl Set {
         let view = set.map_err(|error| match self.redundancy {
             Redundancy::None => error,
             Redundancy::Mirror(copies) => error.todo(format!(
-                "mirror:{copies} needs OSTs in {copies} failure domains: hosts, or on one host servers, or OSTs of one server; 'gupfs status' lists them"
+                "mirror:{copies} needs OSTs in {copies} failure domains: those that `gupfs oss --domain NAME` names, else hosts, or on one host servers, or OSTs of one server"
             )),
         })?;
         print!("{}", view.text());

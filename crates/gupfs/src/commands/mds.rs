@@ -43,7 +43,7 @@ pub struct Mds {
     tls: TlsFlags,
     #[command(flatten)]
     logging: Logging,
-    /// Start although data or metadata that was acknowledged as durable is lost; the log names each loss
+    /// Start although metadata that was acknowledged as durable is lost, or OSTs have served a later state of it; the log names each loss. (An older copy of an OST is accepted with `gupfs ost accept-loss`)
     #[arg(long)]
     accept_loss: bool,
     /// Print events (ready, stopping, stopped) as JSON objects, one a line

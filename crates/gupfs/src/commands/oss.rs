@@ -9,6 +9,7 @@ use crate::exit::{CliError, CliResult, Exit};
 use crate::logging;
 use clap::Args;
 use gupfs_platform::Platform;
+use gupfs_proto::DomainName;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   gupfs oss /srv/ost0 /srv/ost1 --mds node1 --listen 0.0.0.0:7701
   gupfs oss /srv/osts --mds node1 --listen 10.0.0.2:7701
+  gupfs oss /srv/osts --mds node1 --listen 10.0.0.2:7701 --domain rack7
 
 Each DIR is a target or contains targets; a target that `gupfs ost add` makes there later is served at once. The object server waits \
 for the metadata server, at its start and later.
@@ -38,6 +40,9 @@ pub struct Oss {
     /// The address that clients and servers use to reach it, if it differs from the one at which it listens
     #[arg(long, value_name = "HOST[:PORT]")]
     advertise: Option<String>,
+    /// The failure domain of this server, such as its rack: OSTs of servers with the same NAME hold no two copies of a byte [default: this host]
+    #[arg(long, value_name = "NAME")]
+    domain: Option<DomainName>,
     /// Configuration file; flags take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -60,6 +65,7 @@ impl Oss {
         config.cluster.key = self.key.or(config.cluster.key);
         config.cluster.listen = self.listen.or(config.cluster.listen);
         config.oss.advertise = self.advertise.or(config.oss.advertise);
+        config.oss.domain = self.domain.or(config.oss.domain);
         config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
         self.tls.apply_to(&mut config.cluster);
         self.logging.apply_to(&mut config)?;

@@ -1,5 +1,6 @@
-//! `gupfs ost`: adds targets to a cluster, drains and removes them, and declares them lost.
+//! `gupfs ost`: adds targets to a cluster, drains and removes them, declares them lost, and accepts older copies of them.
 
+mod accept_loss;
 mod drain;
 mod lost;
 mod remove;
@@ -17,9 +18,10 @@ use gupfs_rpc::{AuthKey, ProcessIdentity, Role};
 use gupfs_store::object::{Objects, TargetId};
 use std::path::{Path, PathBuf};
 
-/// Make targets for a cluster, empty and remove them, or declare that one is lost
+/// Make targets for a cluster, empty and remove them, declare that one is lost, or accept an older copy of one
 #[derive(Subcommand)]
 pub enum Ost {
+    AcceptLoss(accept_loss::AcceptLoss),
     Add(Add),
     Drain(drain::Drain),
     Lost(lost::Lost),
@@ -56,6 +58,7 @@ pub struct Add {
 impl Ost {
     pub fn run(self) -> CliResult<Exit> {
         match self {
+            Ost::AcceptLoss(accept) => accept.run(),
             Ost::Add(add) => add.run(),
             Ost::Drain(drain) => drain.run(),
             Ost::Remove(remove) => remove.run(),

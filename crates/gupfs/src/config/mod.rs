@@ -8,6 +8,7 @@ mod parse_error;
 
 use crate::amount::{BusyPoll, Deadline, Size, TimeLimit};
 use crate::exit::{CliError, CliResult, Exit};
+use gupfs_proto::DomainName;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ pub struct MetadataServer {
 pub struct Oss {
     pub targets: Option<Vec<PathBuf>>,
     pub advertise: Option<String>,
+    pub domain: Option<DomainName>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
@@ -270,6 +272,12 @@ mod tests {
             "[log]\nformat = \"xml\"\n",
             expect![[
                 r#"gupfs.conf, line 2: format: unknown variant `xml`, expected `text` or `json`."#
+            ]],
+        );
+        check(
+            "[oss]\ndomain = \"rack 7\"\n",
+            expect![[
+                r#"gupfs.conf, line 2: domain: 'rack 7' is not a name of a failure domain; write 1 to 32 letters, digits, '.', '-' or '_'."#
             ]],
         );
         check(

@@ -103,6 +103,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     let reporter = OssReporter {
         oss: oss.clone(),
         address: advertised.clone(),
+        domain: config.oss.domain,
         mds: mds_connection.peer(),
         verifiers: verifier_reporter.clone(),
         platform: platform.clone(),

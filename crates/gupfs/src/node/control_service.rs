@@ -1,12 +1,15 @@
 //! Executes the control requests of commands.
 
 use super::layout::{ComponentView, LayoutView, ObjectView, StoredObject};
+use super::status::show_domains;
 use super::{Parts, StopRequest, status};
 use crate::control::{ControlHandler, ControlReply, ControlRequest, OstSpace, Synced};
 use gupfs_client::{Client, TargetSpace};
 use gupfs_oss::Oss;
+use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_proto::layout::{ConversionState, DefaultLayout, LayoutChange};
 use gupfs_proto::{Caller, FileKind, FsError, InodeId, Layout, ObjectId, OstId, Presence};
+use gupfs_rpc::Service;
 use gupfs_store::object::OstState;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -28,7 +31,11 @@ impl ControlHandler for ControlService {
             ControlRequest::Sync => self.sync().await,
             ControlRequest::LayoutGet { ino } => layout_reply(self.layout(ino).await),
             ControlRequest::LayoutSet { ino, rule } => {
-                layout_reply(self.set_layout(ino, rule).await)
+                let copies = rule.as_ref().map_or(1, copies_of);
+                match self.set_layout(ino, rule).await {
+                    Err(FsError::Invalid) if copies > 1 => self.too_few_domains(copies).await,
+                    outcome => layout_reply(outcome),
+                }
             }
             ControlRequest::LayoutConvert { ino, change } => {
                 match self.convert_layout(ino, change).await {
@@ -39,6 +46,12 @@ impl ControlHandler for ControlService {
             ControlRequest::Stop { force } => self.stop(force).await,
         }
     }
+}
+
+/// How often each byte of a new file is stored.
+fn copies_of(rule: &DefaultLayout) -> usize {
+    let copies = rule.components.iter().map(|it| it.redundancy.copies());
+    copies.max().unwrap_or(1)
 }
 
 fn layout_reply(outcome: Result<LayoutView, FsError>) -> ControlReply {
@@ -154,6 +167,25 @@ impl ControlService {
     ) -> Result<ConversionState, FsError> {
         let root = Caller::root();
         self.client()?.convert_layout(&root, ino, change).await
+    }
+
+    /// Why the metadata server refused a default layout with so many copies.
+    async fn too_few_domains(&self, copies: usize) -> ControlReply {
+        let reply = match (&self.parts.mds, &self.parts.mds_connection) {
+            (Some(mds), _) => mds.clone().handle(ClusterRequest::Domains).await,
+            (None, Some(mds)) => mds.peer().call(ClusterRequest::Domains).await,
+            (None, None) => Err(FsError::NotSupported),
+        };
+        match reply {
+            Ok(ClusterReplyBody::Domains(domains)) if domains.len() < copies => {
+                ControlReply::Bad(format!(
+                    "refused: mirror:{copies} needs OSTs in {copies} failure domains, and there are {}: {}",
+                    domains.len(),
+                    show_domains(&domains)
+                ))
+            }
+            _ => layout_reply(Err(FsError::Invalid)),
+        }
     }
 
     async fn components(&self, ino: InodeId, layout: &Layout) -> Vec<ComponentView> {

@@ -278,6 +278,7 @@ async fn start_mds(
         options.scrub_period = period.time();
     }
     options.surveyed = surveyed;
+    options.domain = settings.config.oss.domain;
     for (ost, peer) in local.osts {
         options.targets.push(TargetHandle {
             ost: *ost,

@@ -1,15 +1,17 @@
 //! The OSTs of an object server are drained and removed while programs write and read: the server can be switched off then, and every
 //! byte is elsewhere.
 
+use crate::full_disk::SmallDisk;
 use crate::lost_osts::{osts_of, wait_until_redundant};
 use crate::mirrored_files::{check, content, set_mirrored, wait_until_all_targets_are_up, write};
-use crate::running::{can_mount, command};
+use crate::running::{can_mount, command, gupfs};
 use crate::test_cluster::{TestCluster, text};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Records of each file: more than the first component of a layout.
 const RECORDS: u64 = 60;
@@ -48,7 +50,7 @@ fn rewrite(path: &Path, stop: &AtomicBool) -> u64 {
         drop(file);
         check(path, RECORDS);
         rounds += 1;
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     }
     rounds
 }
@@ -99,7 +101,7 @@ fn a_drained_server_is_switched_off_and_no_byte_is_lost() {
         for _ in 0..4 {
             cluster.mds.kill();
             cluster.mds.start_again();
-            std::thread::sleep(std::time::Duration::from_millis(700));
+            std::thread::sleep(Duration::from_millis(700));
         }
         cluster.wait_until("held back by an open file", |status| {
             status["mds"]["replacement"]["draining"]
@@ -224,4 +226,182 @@ fn a_drain_that_is_cancelled_leaves_every_byte_readable_and_the_target_in_use() 
     assert_eq!(repaired, 4, "{found:#}");
     let (clean, found) = check_store(&cluster, &["--ost", &served, "--data"]);
     assert_eq!(clean, 0, "{found:#}");
+}
+
+fn state_of(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_drain_keeps_to_its_rate_pauses_and_goes_on() {
+    if !can_mount() {
+        return;
+    }
+    const RATE: u64 = 4 << 20;
+    let mut cluster = TestCluster::new(1, 1);
+    let a = cluster.mounts[0].at.clone();
+    let plain = files("", 24);
+    for path in &plain {
+        let file = File::create_new(a.join(path)).unwrap();
+        write(&file, 0..RECORDS);
+        file.sync_all().unwrap();
+    }
+    let osts = osts_of(&cluster, 0);
+    let ost = osts[0];
+    refused(
+        &run(&cluster, "drain", ost, &["--pause"]),
+        "not being drained",
+    );
+    let begun = Instant::now();
+    let begins = run(&cluster, "drain", ost, &["--rate", "4MiB", "--json"]);
+    let elapsed = |begun: Instant| begun.elapsed().as_secs_f64();
+    assert_eq!(state_of(&begins)["rate"], RATE);
+    let moved = |status: &Value| {
+        status["mds"]["replacement"]["bytes_moved"]
+            .as_u64()
+            .unwrap()
+    };
+    cluster.wait_until("under way, with an estimate", |status| {
+        let estimate = &status["mds"]["replacement"]["estimate"];
+        moved(status) > 0
+            && estimate["seconds_left"]
+                .as_u64()
+                .is_some_and(|left| left > 0)
+    });
+    let shown = gupfs(["status", &text(&cluster.store())]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("at no more than 4.00 MiB/s"), "{shown}");
+    assert!(
+        shown.contains("left to move; remaining time about"),
+        "{shown}"
+    );
+    std::thread::sleep(Duration::from_secs(2));
+    let so_far = moved(&cluster.status());
+    // A file is counted when all of it has moved.
+    assert!((so_far as f64) < elapsed(begun) * RATE as f64, "{so_far}");
+
+    let paused = run(&cluster, "drain", ost, &["--pause", "--json"]);
+    assert_eq!(state_of(&paused)["is_paused"], true);
+    std::thread::sleep(Duration::from_secs(1));
+    let before = moved(&cluster.status());
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(moved(&cluster.status()), before);
+    // Also after a restart; new files stay away, and nobody takes the OST for empty.
+    cluster.mds.kill();
+    cluster.mds.start_again();
+    let up = |status: &Value| {
+        let targets = status["mds"]["targets"].as_array().unwrap();
+        targets.iter().all(|target| target["is_up"] == true)
+    };
+    cluster.wait_until("up", up);
+    let new = files("", 28).split_off(24);
+    for path in &new {
+        let file = File::create_new(a.join(path)).unwrap();
+        write(&file, 0..RECORDS);
+        assert_eq!(objects_on(&a.join(path), ost), 0, "{path:?}");
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    let status = cluster.status();
+    assert_eq!(moved(&status), 0);
+    let targets = status["mds"]["targets"].as_array().unwrap();
+    let target = targets.iter().find(|target| target["ost"] == ost).unwrap();
+    assert_eq!(
+        (&target["drain_is_paused"], &target["drain_rate"]),
+        (&true.into(), &RATE.into())
+    );
+    refused(&run(&cluster, "remove", ost, &[]), "may still have objects");
+    refused(
+        &run(&cluster, "drain", osts[1], &[]),
+        "no other target takes new files",
+    );
+
+    // A pause in the middle of a walk leaves files that the walk does not take for moved.
+    for _ in 0..3 {
+        state_of(&run(&cluster, "drain", ost, &["--resume", "--json"]));
+        std::thread::sleep(Duration::from_millis(700));
+        state_of(&run(&cluster, "drain", ost, &["--pause", "--json"]));
+    }
+    let left: usize = plain
+        .iter()
+        .map(|path| objects_on(&a.join(path), ost))
+        .sum();
+    assert!(left > 0, "it was not paused");
+    refused(&run(&cluster, "remove", ost, &[]), "may still have objects");
+    state_of(&run(&cluster, "drain", ost, &["--rate", "0", "--json"]));
+    let done = run(&cluster, "drain", ost, &["--resume", "--wait", "--json"]);
+    let done = state_of(&done);
+    assert_eq!(
+        (&done["is_drained"], &done["rate"]),
+        (&true.into(), &Value::Null),
+        "{done}"
+    );
+    for path in plain.iter().chain(&new) {
+        assert_eq!(objects_on(&a.join(path), ost), 0, "{path:?}");
+        check(&a.join(path), RECORDS);
+    }
+    let removed = run(&cluster, "remove", ost, &[]);
+    assert!(removed.status.success(), "{removed:?}");
+    cluster.stop();
+}
+
+/// How many objects of the file are on the OST.
+fn objects_on(path: &Path, ost: u64) -> usize {
+    let output = command()
+        .args(["layout", "get", "--json"])
+        .arg(path)
+        .output();
+    let layout: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    let components = layout["file"]["components"].as_array().unwrap();
+    let objects = (components.iter()).flat_map(|it| it["objects"].as_array().unwrap());
+    objects.filter(|object| object["ost"] == ost).count()
+}
+
+#[test]
+fn a_drain_for_which_the_others_have_no_room_is_refused_beforehand() {
+    if !can_mount() {
+        return;
+    }
+    let disk = SmallDisk::make(600);
+    let cluster = TestCluster::with_objects(disk.at.clone(), 1, 1);
+    let a = cluster.mounts[0].at.clone();
+    let osts = osts_of(&cluster, 0);
+    let set = command()
+        .args(["layout", "set", "--count", "1", "--first-component", "0"])
+        .args(["--first-ost", &osts[0].to_string()])
+        .arg(&a)
+        .output()
+        .unwrap();
+    assert!(set.status.success(), "{set:?}");
+    let file = File::create_new(a.join("f")).unwrap();
+    write(&file, 0..1000);
+    file.sync_all().unwrap();
+    drop(file);
+    // The targets keep a tenth of the disk for removals.
+    let filler = disk.fill(120 << 20);
+    let is_small = |status: &Value| {
+        let targets = status["mds"]["targets"].as_array().unwrap();
+        targets
+            .iter()
+            .all(|it| it["available"].as_u64() < Some(70 << 20))
+    };
+    cluster.wait_until("nearly full", is_small);
+    let drain = run(&cluster, "drain", osts[0], &[]);
+    refused(&drain, "so it is not drained");
+    let said = String::from_utf8_lossy(&drain.stderr).into_owned();
+    assert!(
+        said.contains("MiB of 1 files") && said.contains("MiB available"),
+        "{said}"
+    );
+    let status = cluster.status();
+    let targets = status["mds"]["targets"].as_array().unwrap();
+    assert!(
+        targets.iter().all(|it| it["draining_since"].is_null()),
+        "{status:#}"
+    );
+    let forced = run(&cluster, "drain", osts[0], &["--force"]);
+    assert!(forced.status.success(), "{forced:?}");
+    fs::remove_file(filler).unwrap();
+    drained(&cluster, osts[0]);
+    check(&a.join("f"), 1000);
 }

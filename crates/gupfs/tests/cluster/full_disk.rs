@@ -12,13 +12,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// ext4 on a loop device on a sparse file.
-struct SmallDisk {
-    at: PathBuf,
+pub struct SmallDisk {
+    pub at: PathBuf,
     _dir: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    fn make(mib: u64) -> SmallDisk {
+    pub fn make(mib: u64) -> SmallDisk {
         let dir = tempfile::Builder::new().prefix("gupfs-small-").tempdir();
         let dir = dir.unwrap();
         let (at, image) = (dir.path().join("at"), dir.path().join("image"));
@@ -30,7 +30,7 @@ impl SmallDisk {
     }
 
     /// Another program takes all space but this.
-    fn fill(&self, rest: u64) -> PathBuf {
+    pub fn fill(&self, rest: u64) -> PathBuf {
         let path = self.at.join("of another program");
         let file = File::create(&path).unwrap();
         let stat = rustix::fs::statvfs(&self.at).unwrap();

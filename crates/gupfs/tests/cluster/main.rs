@@ -14,6 +14,7 @@ mod drained_osts;
 mod encrypted;
 mod failing;
 mod failing_disk;
+mod failure_domains;
 mod full_disk;
 mod growing_files;
 #[path = "../power_cut/images.rs"]

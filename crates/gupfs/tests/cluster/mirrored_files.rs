@@ -85,7 +85,7 @@ pub fn wait_until_all_targets_are_up(dir: &Path) {
     }
 }
 
-fn wait_until_full(path: &Path) {
+pub fn wait_until_full(path: &Path) {
     let begun = Instant::now();
     while stale_objects(path) > 0 {
         assert!(

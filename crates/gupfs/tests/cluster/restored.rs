@@ -1,11 +1,16 @@
-//! A store that was restored from a copy is refused, however often its daemon is started; and the promises of `--accept-loss`.
+//! A store that was restored from a copy is refused, however often its daemon is started; and the promises of `--accept-loss` and
+//! `gupfs ost accept-loss`.
 
-use crate::running::{TIMEOUT, can_mount, gupfs};
+use crate::lost_osts::osts_of;
+use crate::mirrored_files::{
+    set_mirrored, wait_until_all_targets_are_up, wait_until_full,
+};
+use crate::running::{TIMEOUT, can_mount, command, gupfs};
 use crate::test_cluster::{Daemon, TestCluster, text};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
@@ -218,4 +223,143 @@ fn a_second_copy_of_an_ost_is_refused_and_the_original_continues_to_serve() {
     assert_eq!(reads(&point, "b", b'B'), Some(true));
     twin.stop();
     cluster.stop();
+}
+
+fn accept_loss(cluster: &TestCluster, ost: u64, more: &[&str]) -> Output {
+    let (ost, key) = (ost.to_string(), cluster.key());
+    let args = [
+        "ost",
+        "accept-loss",
+        &ost,
+        "--mds",
+        &cluster.at,
+        "--key",
+        &key,
+    ];
+    command().args(args).args(more).output().unwrap()
+}
+
+/// Until the object server has reported its copy.
+fn accept_when_refused(cluster: &TestCluster, ost: u64) -> serde_json::Value {
+    let begun = Instant::now();
+    loop {
+        let output = accept_loss(cluster, ost, &["--yes", "--json"]);
+        if output.status.success() {
+            return serde_json::from_slice(&output.stdout).unwrap();
+        }
+        assert!(begun.elapsed() < TIMEOUT, "{output:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn wait_until_up(cluster: &TestCluster, ost: u64, expected: bool) {
+    cluster.wait_until("in this condition", |status| {
+        let targets = status["mds"]["targets"].as_array().unwrap();
+        (targets.iter()).any(|target| target["ost"] == ost && target["is_up"] == expected)
+    });
+}
+
+#[test]
+fn an_older_copy_of_an_ost_that_is_accepted_serves_once_and_mirrored_files_lose_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let mut cluster = TestCluster::new(2, 0);
+    let point = cluster.mount_with(&["--deadline", "20s"]);
+    let kept = point.join("kept");
+    fs::create_dir(&kept).unwrap();
+    set_mirrored(&kept);
+    wait_until_all_targets_are_up(&kept);
+    let osts = osts_of(&cluster, 0);
+    let serves = String::from_utf8_lossy(&accept_loss(&cluster, osts[0], &[]).stderr).into_owned();
+    assert!(serves.contains("it serves"), "{serves}");
+    let write_all = |byte: u8| {
+        for number in 0..6 {
+            for path in [
+                kept.join(format!("m{number}")),
+                point.join(format!("p{number}")),
+            ] {
+                fs::write(&path, vec![byte; 5 * MIB]).unwrap();
+                fs::File::open(&path).unwrap().sync_all().unwrap();
+            }
+        }
+    };
+    write_all(b'A');
+    assert_eq!(cluster.osses[0].stop(), 0);
+    let (dir, backup) = (cluster.osts(0), cluster.root().join("older"));
+    copy(&dir, &backup);
+    cluster.osses[0].start_again();
+    osts.iter()
+        .for_each(|ost| wait_until_up(&cluster, *ost, true));
+    for number in 0..6 {
+        wait_until_full(&kept.join(format!("m{number}")));
+    }
+    write_all(b'N');
+    assert_eq!(cluster.osses[0].stop(), 0);
+    restore(&backup, &dir);
+    cluster.osses[0].start_again();
+
+    // Without a terminal and --yes it is only shown.
+    let begun = Instant::now();
+    let said = loop {
+        let asked = accept_loss(&cluster, osts[0], &[]);
+        assert_eq!(asked.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+        if said.contains("was not accepted") {
+            break String::from_utf8_lossy(&asked.stdout).into_owned();
+        }
+        assert!(begun.elapsed() < TIMEOUT, "{said}");
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert!(said.contains("is an older copy (stamp"), "{said}");
+    assert!(said.contains("The copy has "), "{said}");
+    cluster.osses[0].kill();
+    cluster.osses[0].start_again();
+    std::thread::sleep(Duration::from_secs(3));
+    wait_until_up(&cluster, osts[0], false);
+
+    // The decision about one target outlives the metadata server, and is about no other target.
+    let accepted = accept_when_refused(&cluster, osts[0]);
+    assert_eq!(accepted["is_accepted"], true, "{accepted}");
+    cluster.mds.kill();
+    cluster.mds.start_again();
+    cluster.osses[0].kill();
+    cluster.osses[0].start_again();
+    wait_until_up(&cluster, osts[0], true);
+    wait_until_up(&cluster, osts[1], false);
+    accept_when_refused(&cluster, osts[1]);
+    cluster.osses[0].kill();
+    cluster.osses[0].start_again();
+    osts.iter()
+        .for_each(|ost| wait_until_up(&cluster, *ost, true));
+    for number in 0..6 {
+        wait_until_full(&kept.join(format!("m{number}")));
+    }
+    // What this mount had in memory is not asked for.
+    end_mounts(&mut cluster);
+    let point = cluster.mount_with(&["--deadline", "3s"]);
+    for number in 0..6 {
+        // What the copy lacks is old, or an error, and never zeros.
+        match fs::read(point.join(format!("p{number}"))) {
+            Ok(plain) => assert!(plain.iter().all(|byte| b"AN".contains(byte)), "p{number}"),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(5), "p{number}: {error}"),
+        }
+    }
+    cluster.osses[1].kill();
+    for number in 0..6 {
+        let mirrored = fs::read(point.join("kept").join(format!("m{number}"))).unwrap();
+        assert!(mirrored == vec![b'N'; 5 * MIB], "m{number}");
+    }
+    cluster.osses[1].start_again();
+    osts_of(&cluster, 1)
+        .iter()
+        .for_each(|ost| wait_until_up(&cluster, *ost, true));
+
+    // It was accepted once: the same copy is refused afterwards.
+    assert_eq!(cluster.osses[0].stop(), 0);
+    restore(&backup, &dir);
+    cluster.osses[0].start_again();
+    std::thread::sleep(Duration::from_secs(3));
+    osts.iter()
+        .for_each(|ost| wait_until_up(&cluster, *ost, false));
 }

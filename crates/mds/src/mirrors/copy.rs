@@ -3,6 +3,7 @@
 //! Each target reads its object and returns digests of the regions, so only bytes that differ move. Where a target is of a former version the
 //! bytes are compared here.
 
+use super::drain_pace::DrainPace;
 use crate::join;
 use crate::limits::OST_CALLS;
 use crate::osts::{Targets, unexpected_reply};
@@ -44,6 +45,14 @@ impl ObjectCopy<'_> {
     /// Of a target; also if the object's target was restarted meanwhile.
     pub async fn run(&self) -> Result<CopiedBytes, FsError> {
         tracing::trace!(target: "walk", file = file!(), "run");
+        self.run_at(None).await
+    }
+
+    /// `run` at the pace of a drain.
+    ///
+    /// # Errors
+    /// As of `run`; also if the drain is paused meanwhile.
+    pub async fn run_at(&self, pace: Option<&DrainPace<'_>>) -> Result<CopiedBytes, FsError> {
         let (targets, (ost, object)) = (self.targets, self.to);
         let mut bytes = CopiedBytes::default();
         let Some(source) = targets.stat_object(self.source.0, self.source.1).await? else {
@@ -84,6 +93,9 @@ impl ObjectCopy<'_> {
                 };
                 if let Some(under) = copied {
                     bytes.copied += len;
+                    if let Some(pace) = pace {
+                        pace.spend(len).await?;
+                    }
                     verifier = self.check_same(verifier, under)?;
                 }
                 at += len;

@@ -114,6 +114,14 @@ impl MirrorKeeper {
         self.store.durable(origin, seq).await
     }
 
+    /// When this returns, objects of the file on this OST that may exist count as present, durably.
+    pub async fn expect_objects(&self, ino: InodeId, ost: OstId) -> Result<(), FsError> {
+        let op = BackgroundOp::ExpectObjects { ino, ost };
+        let seq = self.driver.background_op(&op).await?;
+        let origin = RequestOrigin::server("expect the objects of an older copy");
+        self.store.durable(origin, seq).await
+    }
+
     /// The layout of a file; None for what is no file, or is gone.
     pub async fn layout(&self, ino: InodeId) -> Result<Option<Layout>, FsError> {
         let key = RecordKey::inode(ino);

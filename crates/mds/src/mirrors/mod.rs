@@ -6,6 +6,7 @@
 //! Enter  at `MirrorKeeper::leave_out_unreachable`, `ReplacementTask::run`, `ResyncTask::run`.
 
 mod copy;
+mod drain_pace;
 mod left_out;
 mod lost_members;
 mod moves;
@@ -14,5 +15,6 @@ mod resync;
 
 pub use left_out::MirrorKeeper;
 pub use lost_members::has_lost_bytes;
+pub use moves::bytes_to_move;
 pub use replacement::ReplacementTask;
 pub use resync::{ResyncTask, owner_of};

@@ -4,6 +4,7 @@
 //! objects on the former targets stay: a read that is under way may still use the former layout.
 
 use super::copy::ObjectCopy;
+use super::drain_pace::DrainPace;
 use super::resync::owner_of;
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use gupfs_namespace::{
     BackgroundOp, Inode, InodeBody, Record, RecordKey, choose_move, choose_replacement,
 };
+use gupfs_platform::Clock;
 use gupfs_proto::meta::PlacementTarget;
 use gupfs_proto::{Component, FsError, InodeId, OstId, Presence};
 
@@ -20,6 +22,7 @@ pub struct FileMover<'a> {
     pub store: &'a MetadataStore,
     pub driver: &'a ShardDriver,
     pub targets: &'a Targets,
+    pub clock: &'a Clock,
 }
 
 /// The result for one file.
@@ -116,8 +119,30 @@ impl FileMover<'_> {
         let (ost, object) = copy.to;
         // The object may have been there before, and a change that a client gave up then may still be on its way.
         self.targets.fence_object(ost, object).await?;
-        copy.run().await.map(|bytes| bytes.copied)
+        let pace = DrainPace {
+            targets: self.targets,
+            clock: self.clock,
+            ost: copy.source.0,
+        };
+        copy.run_at(Some(&pace)).await.map(|bytes| bytes.copied)
     }
+}
+
+/// The bytes of a file's objects on the OSTs for which `is_left` holds: their lengths, and not more than what all objects of the file occupy.
+pub fn bytes_to_move(inode: &Inode, is_left: impl Fn(OstId) -> bool) -> u64 {
+    let InodeBody::File(file) = &inode.body else {
+        return 0;
+    };
+    let mut bytes = 0u64;
+    for component in &file.layout.components {
+        for (index, ost) in component.targets.iter().enumerate() {
+            let presence = component.presence.get(index);
+            if is_left(*ost) && !matches!(presence, Presence::Stale | Presence::Never) {
+                bytes = bytes.saturating_add(component.object_size(index, inode.size));
+            }
+        }
+    }
+    bytes.min(inode.blocks.saturating_mul(512))
 }
 
 /// The OST to which an object moves. Members of a mirrored stripe stay in different failure domains.

@@ -5,18 +5,18 @@
 //! no other failure domain has an OST with space, make it walk again.
 
 use super::lost_members::{has_lost_bytes, lost_member_osts};
-use super::moves::{FileMove, FileMover};
+use super::moves::{FileMove, FileMover, bytes_to_move};
 use crate::limits::{INODE_WALK_PAUSE, INODE_WALK_REST, REPLACE_EVERY, SCAN_STEP};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
-use crate::pending_work::{ReplacementProgress, ReplacementRound, WalkedDrain};
+use crate::pending_work::{DrainEstimate, ReplacementProgress, ReplacementRound, WalkedDrain};
 use crate::shard_driver::ShardDriver;
 use crate::store::{MetadataStore, damaged_record};
 use bytes::Bytes;
 use gupfs_namespace::{
     BackgroundOp, Inode, InodeBody, KeyRange, ParsedKey, Record, RecordKey, RecordKind,
 };
-use gupfs_platform::Clock;
+use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::{FsError, InodeId, Layout, OstId, Seq};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,6 +27,13 @@ pub struct ReplacementTask {
     pub targets: Arc<Targets>,
     pub progress: Arc<ReplacementProgress>,
     pub clock: Clock,
+}
+
+/// How far a walk is with the bytes that it has found to move.
+struct PassedBytes {
+    found: u64,
+    bytes: u64,
+    begun: BootTime,
 }
 
 impl ReplacementTask {
@@ -57,6 +64,12 @@ impl ReplacementTask {
             return Ok(round);
         }
         tracing::trace!(target: "walk", file = file!(), "walk");
+        let found = self.bytes_to_move(&round.draining).await?;
+        let mut passed = PassedBytes {
+            found,
+            bytes: 0,
+            begun: self.clock.boot(),
+        };
         let mut examined = 0;
         for shard in self.store.all_shards() {
             let mut range = KeyRange::of_kind(shard, RecordKind::Inode);
@@ -64,7 +77,7 @@ impl ReplacementTask {
                 let records = self.store.scan_now(&range, SCAN_STEP).await?;
                 self.replace_step(&records, &lost, &mut round).await?;
                 for (key, _) in &records {
-                    self.move_objects(key, &mut round).await?;
+                    self.move_objects(key, &mut round, &mut passed).await?;
                     examined += 1;
                     self.progress.examined(examined);
                 }
@@ -79,7 +92,7 @@ impl ReplacementTask {
     }
 
     fn draining(&self) -> Vec<WalkedDrain> {
-        let draining = self.targets.draining().into_iter();
+        let draining = self.targets.moving().into_iter();
         let not_walked = draining.map(|(ost, since)| WalkedDrain {
             ost,
             since,
@@ -93,6 +106,7 @@ impl ReplacementTask {
         &self,
         key: &RecordKey,
         round: &mut ReplacementRound,
+        passed: &mut PassedBytes,
     ) -> Result<(), FsError> {
         if round.draining.is_empty() {
             return Ok(());
@@ -104,26 +118,63 @@ impl ReplacementTask {
         let Some((ino, layout)) = file_layout(key, &value)? else {
             return Ok(());
         };
-        let draining = self.targets.draining();
+        let moving = self.targets.moving();
+        let osts: BTreeSet<OstId> = layout.objects(ino).map(|(_, _, ost, ..)| ost).collect();
+        // The walk that has passed a file while the drain was paused has not shown that the OST is empty, whether it goes on meanwhile or not.
+        for drain in &mut round.draining {
+            if osts.contains(&drain.ost) && !moving.contains_key(&drain.ost) {
+                drain.files_left += 1;
+                round.why.get_or_insert_with(|| {
+                    format!("the drain of ost{} was paused or cancelled", drain.ost)
+                });
+            }
+        }
+        let is_left = |ost| moving.contains_key(&ost);
+        let inode = Inode::decode(&value).map_err(|error| damaged_record(key, error))?;
+        let bytes = bytes_to_move(&inode, is_left);
         let mover = FileMover {
+            clock: &self.clock,
             store: &self.store,
             driver: &self.driver,
             targets: &self.targets,
         };
-        let is_left = |ost| draining.contains_key(&ost);
         match mover.move_file(ino, key, value, is_left).await? {
             FileMove::Elsewhere => {}
             FileMove::Moved { bytes } => self.progress.moved(bytes),
             FileMove::Left(why) => {
-                let osts: BTreeSet<OstId> =
-                    layout.objects(ino).map(|(_, _, ost, ..)| ost).collect();
                 for drain in &mut round.draining {
-                    drain.files_left += u64::from(osts.contains(&drain.ost));
+                    let was_to_move = moving.contains_key(&drain.ost) && osts.contains(&drain.ost);
+                    drain.files_left += u64::from(was_to_move);
                 }
                 round.why.get_or_insert(why);
             }
         }
+        if bytes > 0 {
+            passed.bytes += bytes;
+            let time = self.clock.boot().since(passed.begun);
+            let estimate = DrainEstimate::new(passed.found, passed.bytes, time);
+            self.progress.estimate(estimate);
+        }
         Ok(())
+    }
+
+    /// The bytes on these OSTs.
+    async fn bytes_to_move(&self, draining: &[WalkedDrain]) -> Result<u64, FsError> {
+        let mut found = 0;
+        if draining.is_empty() {
+            return Ok(found);
+        }
+        let is_left = |ost| draining.iter().any(|drain| drain.ost == ost);
+        for shard in self.store.all_shards() {
+            let add = |key: &RecordKey, value: &Bytes| {
+                let inode = Inode::decode(value).map_err(|error| damaged_record(key, error))?;
+                found += bytes_to_move(&inode, is_left);
+                Ok(())
+            };
+            let range = KeyRange::of_kind(shard, RecordKind::Inode);
+            self.store.each_record(range, add).await?;
+        }
+        Ok(found)
     }
 
     /// Replaces the members of these files that are on lost OSTs.

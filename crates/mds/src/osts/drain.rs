@@ -3,21 +3,21 @@
 use super::Targets;
 use super::call::down;
 use super::lost;
-use gupfs_namespace::KnownTarget;
-use gupfs_proto::cluster::DrainAction;
+use gupfs_namespace::{DrainSettings, KnownTarget};
+use gupfs_proto::cluster::DrainChange;
 use gupfs_proto::{FsError, OstId, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::AcqRel;
 
 impl Targets {
-    /// Begins or ends the drain of a target; returns the record that the caller has to store, None if nothing changes.
+    /// Begins, changes or ends the drain of a target; returns the record that the caller has to store, None if nothing changes.
     ///
     /// # Errors
-    /// `TargetDown` for a target that was never recorded, or is lost, or if no other target could take an object.
+    /// `TargetDown` for a target that was never recorded, or is lost, if no other target could take an object, or to pause what is not drained.
     pub(crate) fn drain(
         &self,
         ost: OstId,
-        action: DrainAction,
+        change: DrainChange,
         now: Timestamp,
     ) -> Result<Option<KnownTarget>, FsError> {
         let mut list = self.list.lock();
@@ -29,15 +29,28 @@ impl Targets {
         if let Some(since) = recorded.lost_since {
             return Err(down(ost, lost::reason(recorded.is_removed, since)));
         }
-        match (action, recorded.draining_since) {
-            (DrainAction::Start, None) if !has_other => {
+        let before = *recorded;
+        match (change, recorded.draining_since) {
+            (DrainChange::Start { .. }, None) if !has_other => {
                 return Err(down(ost, "no other target takes new files now"));
             }
-            (DrainAction::Start, None) => recorded.draining_since = Some(now),
-            (DrainAction::Cancel, Some(_)) => recorded.draining_since = None,
-            _ => return Ok(None),
+            (DrainChange::Start { rate }, since) => {
+                recorded.draining_since = since.or(Some(now));
+                if let Some(rate) = rate {
+                    recorded.drain.rate = Some(rate).filter(|rate| *rate > 0);
+                }
+            }
+            (DrainChange::Pause | DrainChange::Resume, None) => {
+                return Err(down(ost, "it is not being drained"));
+            }
+            (DrainChange::Pause, Some(_)) => recorded.drain.is_paused = true,
+            (DrainChange::Resume, Some(_)) => recorded.drain.is_paused = false,
+            (DrainChange::Cancel, _) => {
+                (recorded.draining_since, recorded.drain) = (None, DrainSettings::default());
+            }
+            (DrainChange::Ask, _) => {}
         }
-        Ok(Some(*recorded))
+        Ok((*recorded != before).then_some(*recorded))
     }
 
     /// Removes a target that was drained: it is treated as a lost one, but no bytes are lost with it. Returns the record that the caller has to
@@ -67,6 +80,7 @@ impl Targets {
         let removed = KnownTarget {
             lost_since: Some(now),
             is_removed: true,
+            drain: DrainSettings::default(),
             ..recorded
         };
         entry.recorded = Some(removed);
@@ -87,6 +101,18 @@ impl Targets {
         list.iter().filter_map(of).collect()
     }
 
+    /// Of `draining`, those whose objects move now.
+    pub fn moving(&self) -> BTreeMap<OstId, Timestamp> {
+        let mut draining = self.draining();
+        draining.retain(|ost, _| !self.drain_settings(*ost).is_paused);
+        draining
+    }
+
+    pub fn drain_settings(&self, ost: OstId) -> DrainSettings {
+        let recorded = self.recorded(ost);
+        recorded.map_or(DrainSettings::default(), |known| known.drain)
+    }
+
     /// The bytes that are used on a target's disk, and the space that others have which take new files.
     pub(crate) fn room_for_drain(&self, ost: OstId) -> (u64, u64) {
         let list = self.list.lock();
@@ -94,7 +120,11 @@ impl Targets {
         let used = used.map_or(0, |space| space.total.saturating_sub(space.available));
         let others = list.iter().filter(|(other, _)| **other != ost);
         let spaces = others.filter(|(_, entry)| entry.is_usable());
-        let available = spaces.filter_map(|(_, entry)| entry.space.as_ref().ok());
-        (used, available.map(|space| space.available).sum())
+        // Targets on one file system share its space.
+        let volumes: BTreeMap<u64, u64> = spaces
+            .filter_map(|(_, entry)| entry.space.as_ref().ok())
+            .map(|space| (space.volume, space.available))
+            .collect();
+        (used, volumes.into_values().sum())
     }
 }

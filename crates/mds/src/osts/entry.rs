@@ -1,7 +1,7 @@
 //! What the metadata server knows of one target.
 
 use super::OstPeer;
-use gupfs_namespace::KnownTarget;
+use gupfs_namespace::{AcceptedCopy, KnownTarget};
 use gupfs_platform::BootTime;
 use gupfs_proto::data::TargetCapacity;
 
@@ -15,6 +15,8 @@ pub(super) struct TargetEntry {
     /// The open instance that was believed last, of a remote target.
     pub(super) serving: Option<ServingInstance>,
     pub(super) condition: TargetCondition,
+    /// The copy of it that was refused last, until an instance of it is believed.
+    pub(super) older_copy: Option<OlderCopy>,
     /// Since when the target has not been up, as far as a look every second shows; None while it is up.
     pub(super) down_since: Option<BootTime>,
     pub(super) space: Result<TargetCapacity, UnknownSpace>,
@@ -38,6 +40,16 @@ impl UnknownSpace {
             UnknownSpace::NotYet(why) | UnknownSpace::Failed(why) => why,
         }
     }
+}
+
+/// An open copy of a target that may lack what the target has served.
+pub(super) struct OlderCopy {
+    pub(super) copy: AcceptedCopy,
+    pub(super) why: String,
+    /// Of its server; None: this process.
+    pub(super) address: Option<String>,
+    /// Number of its objects, if its disk has replied.
+    pub(super) objects: Option<u64>,
 }
 
 pub(super) struct ServingInstance {

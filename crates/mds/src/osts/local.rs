@@ -2,8 +2,8 @@
 
 use super::Targets;
 use super::call::down;
-use super::entry::TargetCondition;
-use super::identity::{IdentityVerdict, check_identity};
+use super::entry::{OlderCopy, TargetCondition};
+use super::identity::{Acceptance, IdentityVerdict, check_identity, copy_of};
 use gupfs_namespace::KnownTarget;
 use gupfs_proto::cluster::TargetIdentity;
 use gupfs_proto::{FsError, OstId};
@@ -38,22 +38,41 @@ impl Targets {
         }
         self.changed.notify_waiters();
         // A loss is accepted once: no operator restored a target that goes back while the server runs.
-        let accept = self.identity_context.accept_loss && !entry.condition.is_up();
+        let accepts = match self.identity_context.accept_loss && !entry.condition.is_up() {
+            true => Acceptance::Copies,
+            false => Acceptance::None,
+        };
+        let domain = self.local_domain;
+        let in_domain = |known: KnownTarget| KnownTarget { domain, ..known };
         match check_identity(
             &self.identity_context,
             ost,
             entry.recorded,
             reported,
-            accept,
+            accepts,
         ) {
-            IdentityVerdict::Adopt(known) => Ok(LocalTargetAction::Adopt(entry.record(known))),
+            IdentityVerdict::Adopt(known) => {
+                Ok(LocalTargetAction::Adopt(entry.record(in_domain(known))))
+            }
             IdentityVerdict::Serve(known)
                 if reported.owner.is_same_instance(&self.identity_context.ours) =>
             {
-                Ok(LocalTargetAction::Serve(entry.record(known)))
+                Ok(LocalTargetAction::Serve(entry.record(in_domain(known))))
             }
-            IdentityVerdict::Serve(known) => Ok(LocalTargetAction::Adopt(entry.record(known))),
+            IdentityVerdict::Serve(known) => {
+                Ok(LocalTargetAction::Adopt(entry.record(in_domain(known))))
+            }
             IdentityVerdict::Refused(why) => {
+                entry.condition = TargetCondition::Refused(why.clone());
+                Err(down(ost, why))
+            }
+            IdentityVerdict::OlderCopy(why) => {
+                entry.older_copy = Some(OlderCopy {
+                    copy: copy_of(reported),
+                    why: why.clone(),
+                    address: None,
+                    objects: None,
+                });
                 entry.condition = TargetCondition::Refused(why.clone());
                 Err(down(ost, why))
             }

@@ -5,6 +5,7 @@
 //! Enter  at `Targets::check_local` and `Targets::report` (a target's report about itself), `Targets::call`,
 //!        `Targets::placement`.
 
+mod accept_loss;
 mod admin;
 mod call;
 mod domains;
@@ -29,14 +30,14 @@ pub(crate) use identity::has_later_state;
 pub(crate) use local::LocalTargetAction;
 pub(crate) use lost::LossDeclaration;
 pub(crate) use recorded::recorded_targets;
-pub(crate) use remote::ReportOutcome;
+pub(crate) use remote::{ReportOutcome, ReportingServer};
 
 use crate::capabilities::CapabilityIssuer;
 use entry::{TargetCondition, TargetEntry, UnknownSpace};
 use gupfs_namespace::KnownTarget;
 use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::cluster::OwnerMark;
-use gupfs_proto::{OstId, data};
+use gupfs_proto::{DomainName, OstId, data};
 use gupfs_rpc::{DialOss, Peer};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +64,8 @@ pub struct Targets {
     dial: Option<Arc<dyn DialOss>>,
     /// Issues the credentials of clients and of this server; None where requests need none.
     issuer: Option<Arc<CapabilityIssuer>>,
+    /// The failure domain of the targets of this process, if it has a name.
+    local_domain: Option<DomainName>,
     list: Mutex<BTreeMap<OstId, TargetEntry>>,
     /// Rises whenever a target has moved.
     epoch: AtomicU64,
@@ -112,6 +115,7 @@ impl Targets {
                     is_durable: false,
                     serving: None,
                     condition,
+                    older_copy: None,
                     down_since: None,
                     space: Err(UnknownSpace::not_reported()),
                 };
@@ -124,6 +128,7 @@ impl Targets {
             clock,
             dial,
             issuer: None,
+            local_domain: None,
             list: Mutex::new(list),
             epoch: AtomicU64::new(1),
             changed: Notify::new(),
@@ -135,6 +140,11 @@ impl Targets {
     /// From here on requests to targets carry credentials of this issuer.
     pub fn set_issuer(&mut self, issuer: Arc<CapabilityIssuer>) {
         self.issuer = Some(issuer);
+    }
+
+    /// From here on the targets of this process are in this failure domain.
+    pub fn set_local_domain(&mut self, domain: Option<DomainName>) {
+        self.local_domain = domain;
     }
 
     pub fn issuer(&self) -> Option<&CapabilityIssuer> {

@@ -1,9 +1,10 @@
 //! The targets as `status` shows them, and as placement sees them.
 
-use super::entry::{TargetCondition, TargetEntry};
+use super::entry::TargetCondition;
 use super::{Targets, domains};
+use domains::TargetSite;
 use gupfs_proto::meta::PlacementTarget;
-use gupfs_proto::{Incarnation, OstId, Timestamp};
+use gupfs_proto::{DomainName, Incarnation, OstId, Timestamp};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -21,8 +22,13 @@ pub struct MdsTargetStatus {
     pub lost_since: Option<Timestamp>,
     /// Since when its objects move to other targets.
     pub draining_since: Option<Timestamp>,
+    /// Bytes that its drain may copy a second; and the drain is paused.
+    pub drain_rate: Option<u64>,
+    pub drain_is_paused: bool,
     /// It was drained and removed.
     pub is_removed: bool,
+    /// The failure domain that its server has named.
+    pub domain: Option<DomainName>,
     pub why_not: Option<String>,
     /// The address of its server; None for a local target, and before its server reported.
     pub address: Option<String>,
@@ -53,18 +59,12 @@ impl Targets {
     pub fn placement(&self) -> Arc<[PlacementTarget]> {
         let mut status = self.status();
         status.retain(|target| target.lost_since.is_none());
-        let servers: Vec<Option<String>> = {
+        let domains = {
             let list = self.list.lock();
-            let server = |entry: &TargetEntry| match (&entry.remote, &entry.peer) {
-                (Some(remote), _) => Some(remote.address.clone()),
-                // In this process.
-                (None, Some(_)) => Some(String::new()),
-                (None, None) => None,
-            };
             let kept = list.values().filter(|entry| !entry.condition.is_lost());
-            kept.map(server).collect()
+            let sites: Vec<TargetSite> = kept.map(TargetSite::of).collect();
+            domains::number_domains(&sites)
         };
-        let domains = domains::number_domains(servers.iter().map(Option::as_deref));
         (status.into_iter().zip(domains))
             .map(|(target, domain)| PlacementTarget {
                 ost: target.ost,
@@ -93,7 +93,10 @@ impl Targets {
                     refused: matches!(entry.condition, TargetCondition::Refused(_)),
                     lost_since: entry.recorded.and_then(|known| known.lost_since),
                     draining_since: entry.recorded.and_then(|known| known.draining_since),
+                    drain_rate: entry.recorded.and_then(|known| known.drain.rate),
+                    drain_is_paused: entry.recorded.is_some_and(|known| known.drain.is_paused),
                     is_removed: entry.recorded.is_some_and(|known| known.is_removed),
+                    domain: entry.recorded.and_then(|known| known.domain),
                     why_not,
                     address: entry.remote.as_ref().map(|remote| remote.address.clone()),
                     incarnation: entry.recorded.map(|r| r.incarnation),

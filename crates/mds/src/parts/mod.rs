@@ -11,6 +11,7 @@ use crate::background::{
 use crate::callback::CallbackTable;
 use crate::capabilities::CapabilityIssuer;
 use crate::conversion::{ConversionTask, FileConverter};
+use crate::drain_room::DrainRoom;
 use crate::grace::Grace;
 use crate::in_flight::InFlightRequests;
 use crate::inode_numbers::InodeNumbers;
@@ -106,6 +107,7 @@ pub struct MdsParts {
     pub replay: Arc<Replay>,
     pub target_records: TargetRecords,
     pub lost_files: LostFileLister,
+    pub drain_room: DrainRoom,
     pub in_flight: Arc<InFlightRequests>,
     pub requests: RequestHandler,
     pub confirm_task: Arc<ConfirmTask>,
@@ -136,6 +138,10 @@ impl MdsParts {
                 replacement: pending.replacement.clone(),
                 clock: clock.clone(),
             }),
+            drain_room: DrainRoom {
+                store: lower.store.clone(),
+                targets: input.targets.clone(),
+            },
             lost_files: LostFileLister {
                 store: lower.store.clone(),
                 targets: input.targets.clone(),

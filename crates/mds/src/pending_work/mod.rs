@@ -19,7 +19,9 @@ pub use confirms::{ConfirmProgress, ConfirmRound, ConfirmStatus};
 pub use conversions::{ConversionQueue, ConversionStatus};
 pub use purges::{ObjectRemoval, PurgeQueue, PurgeRequest, PurgeStatus};
 pub use removed_files::{RemovedFile, RemovedFiles};
-pub use replacements::{ReplacementProgress, ReplacementRound, ReplacementStatus, WalkedDrain};
+pub use replacements::{
+    DrainEstimate, ReplacementProgress, ReplacementRound, ReplacementStatus, WalkedDrain,
+};
 pub use resyncs::{ResyncProgress, ResyncRound, ResyncStatus};
 pub use scrubs::{DamagedObject, FileScrubbed, ScrubProgress, ScrubRate, ScrubStatus};
 pub use truncates::{PendingTruncate, PendingTruncates};

@@ -3,6 +3,7 @@
 use gupfs_proto::{FsError, OstId, Timestamp};
 use parking_lot::Mutex;
 use serde::Serialize;
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Whether there may be members on lost OSTs, and what the task has done about them. The layouts are the truth.
@@ -31,9 +32,31 @@ pub struct ReplacementStatus {
     /// Since the start: files of which objects moved away from OSTs that are drained, and their bytes.
     pub files_moved: u64,
     pub bytes_moved: u64,
+    /// What the walk under way has still to move, from OSTs that are drained.
+    pub estimate: Option<DrainEstimate>,
     /// The OSTs that were being drained during the last complete walk.
     pub draining: Vec<WalkedDrain>,
     pub last_error: Option<String>,
+}
+
+/// What is left of a walk that moves objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct DrainEstimate {
+    pub bytes_left: u64,
+    /// At the rate of the walk so far; None before it has moved anything.
+    pub seconds_left: Option<u64>,
+}
+
+impl DrainEstimate {
+    /// Of `found` bytes `passed` are behind the walk, which took so long for them.
+    pub fn new(found: u64, passed: u64, time: Duration) -> DrainEstimate {
+        let bytes_left = found.saturating_sub(passed);
+        let seconds = time.as_secs_f64() * bytes_left as f64 / passed as f64;
+        DrainEstimate {
+            bytes_left,
+            seconds_left: (passed > 0).then_some(seconds.ceil() as u64),
+        }
+    }
 }
 
 /// What a walk has found of an OST that was being drained when it began.
@@ -95,6 +118,11 @@ impl ReplacementProgress {
         (status.is_walking, status.inodes_examined) = (true, inodes);
     }
 
+    /// What the walk has still to move.
+    pub fn estimate(&self, estimate: DrainEstimate) {
+        self.expected.lock().status.estimate = Some(estimate);
+    }
+
     /// The walk has moved objects of a file, with so many bytes.
     pub fn moved(&self, bytes: u64) {
         let status = &mut self.expected.lock().status;
@@ -123,7 +151,7 @@ impl ReplacementProgress {
         };
         replacements.expected |= !is_complete;
         let status = &mut replacements.status;
-        status.is_walking = false;
+        (status.is_walking, status.estimate) = (false, None);
         status.files_replaced += round.replaced;
         status.files_left = round.left;
         status.files_lost = round.lost;

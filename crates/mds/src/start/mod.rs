@@ -169,6 +169,7 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
         peers,
         contents.recorded.clone(),
     );
+    targets.set_local_domain(options.domain);
     targets.begin_epochs(owner_epoch);
     let issuer = has_remote_servers.then(|| {
         Arc::new(CapabilityIssuer::new(

@@ -2,24 +2,46 @@
 
 use super::TargetRecords;
 use crate::origin::RequestOrigin;
-use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, DrainAction, DrainProgress};
+use gupfs_proto::cluster::{
+    ClusterReply, ClusterReplyBody, DrainAction, DrainChange, DrainProgress, DrainState,
+};
 use gupfs_proto::{FsError, OstId};
 
 impl TargetRecords {
-    /// Begins or ends the drain of a target, durably; returns how far it is.
+    /// `manage_drain` for a command of a former version.
     ///
     /// # Errors
-    /// `TargetDown` for a target that was never recorded, or is lost, or if no other target could take an object; of the store.
+    /// As of `manage_drain`.
     pub async fn drain(&self, ost: OstId, action: DrainAction) -> ClusterReply {
+        let change = match action {
+            DrainAction::Start => DrainChange::Start { rate: None },
+            DrainAction::Cancel => DrainChange::Cancel,
+            DrainAction::Ask => DrainChange::Ask,
+        };
+        let state = self.change_drain(ost, change).await?;
+        Ok(ClusterReplyBody::Draining(state.progress))
+    }
+
+    /// Begins, changes or ends the drain of a target, durably; returns how far it is.
+    ///
+    /// # Errors
+    /// `TargetDown` for a target that was never recorded, or is lost, if no other target could take an object, or to pause what is not
+    /// drained; of the store.
+    pub async fn manage_drain(&self, ost: OstId, change: DrainChange) -> ClusterReply {
+        let state = self.change_drain(ost, change).await?;
+        Ok(ClusterReplyBody::DrainState(state))
+    }
+
+    async fn change_drain(&self, ost: OstId, change: DrainChange) -> Result<DrainState, FsError> {
         let now = self.clock.now();
-        if let Some(known) = self.targets.drain(ost, action, now)? {
-            tracing::info!(%ost, ?action, "drain");
+        if let Some(known) = self.targets.drain(ost, change, now)? {
+            tracing::info!(%ost, ?change, "drain");
             self.stage_record(ost, known)?;
             // Before the walk begins: it finds every file that was laid out on the target.
             self.placement.update();
             self.replacement.expect();
         }
-        if action != DrainAction::Ask {
+        if change != DrainChange::Ask {
             // Also of an earlier request: its requester may not have received the reply.
             self.make_durable("drain a target").await?;
         }
@@ -28,7 +50,9 @@ impl TargetRecords {
         let walked = status.draining.iter().find(|drain| drain.ost == ost);
         let walked = walked.filter(|drain| Some(drain.since) == since);
         let (used, available_elsewhere) = self.targets.room_for_drain(ost);
-        Ok(ClusterReplyBody::Draining(DrainProgress {
+        let settings = self.targets.drain_settings(ost);
+        let estimate = status.estimate.filter(|_| status.is_walking);
+        let progress = DrainProgress {
             since,
             is_drained: walked.is_some_and(|drain| drain.files_left == 0),
             inodes_examined: status.is_walking.then_some(status.inodes_examined),
@@ -38,7 +62,14 @@ impl TargetRecords {
             why: walked.and(status.last_error),
             used,
             available_elsewhere,
-        }))
+        };
+        Ok(DrainState {
+            progress,
+            rate: settings.rate,
+            is_paused: settings.is_paused,
+            bytes_left: estimate.map(|estimate| estimate.bytes_left),
+            seconds_left: estimate.and_then(|estimate| estimate.seconds_left),
+        })
     }
 
     /// Removes a drained target, durably.
@@ -70,7 +101,7 @@ impl TargetRecords {
         })
     }
 
-    async fn make_durable(&self, what: &'static str) -> Result<(), FsError> {
+    pub(super) async fn make_durable(&self, what: &'static str) -> Result<(), FsError> {
         let origin = RequestOrigin::server(what);
         self.store.durable(origin, self.store.last_seq()).await
     }

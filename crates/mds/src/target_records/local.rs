@@ -18,7 +18,8 @@ impl TargetRecords {
             match self.targets.check_local(ost, &admin.identity())? {
                 LocalTargetAction::Adopt(record) => {
                     self.record_target(ost, record).await?;
-                    self.restarted.leave_out_target(ost).await?;
+                    let missing = self.missing_bytes(ost);
+                    self.restarted.leave_out_target(ost, missing).await?;
                     let adopted = admin.adopt(self.owner_mark()).await;
                     adopted.map_err(|why| self.targets.mark_local_down(ost, &why))?;
                 }

@@ -1,10 +1,11 @@
 //! # target_records: records what the server must not forget of targets, before it replies to them
 //!
-//! Owns   the recorded identity of each target, whether it is drained or was declared lost, and its retired write verifiers.
+//! Owns   the recorded identity of each target, whether it is drained, was declared lost, or an older copy of it is accepted, and its retired write verifiers.
 //! Never  compares identities: `osts` does.
-//! Enter  at `TargetRecords::admit_local_target`, `TargetRecords::report`, `TargetRecords::declare_lost`, `TargetRecords::drain`,
+//! Enter  at `TargetRecords::admit_local_target`, `TargetRecords::report`, `TargetRecords::accept_copy`, `TargetRecords::declare_lost`, `TargetRecords::drain`,
 //!        `TargetRecords::remove`, `TargetRecords::retire_verifiers`.
 
+mod accept_loss;
 mod drain;
 mod local;
 mod lost;

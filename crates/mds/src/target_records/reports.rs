@@ -2,19 +2,22 @@
 
 use super::TargetRecords;
 use crate::origin::RequestOrigin;
-use crate::osts::ReportOutcome;
+use crate::osts::{ReportOutcome, ReportingServer};
+use crate::restarted_targets::MissingBytes;
 use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, OssReport, TargetVerdict};
-use gupfs_proto::{Incarnation, OstId};
+use gupfs_proto::{DomainName, Incarnation, OstId};
 
 impl TargetRecords {
     /// Handles a server's report on its targets. A target's new identity is durable before the server learns what to do.
-    pub async fn report(&self, report: &OssReport) -> ClusterReply {
+    pub async fn report(&self, report: &OssReport, domain: Option<DomainName>) -> ClusterReply {
+        let server = ReportingServer {
+            address: &report.address,
+            domain,
+            stopping: report.stopping,
+        };
         let (mut verdicts, mut serve) = (Vec::new(), Vec::new());
         for target in &report.targets {
-            match self
-                .targets
-                .report(&report.address, target, report.stopping)?
-            {
+            match self.targets.report(server, target)? {
                 ReportOutcome::Verdict(verdict, record) => {
                     self.record_target(target.ost, record).await?;
                     if matches!(verdict, TargetVerdict::Serve | TargetVerdict::RaiseStamp) {
@@ -57,9 +60,19 @@ impl TargetRecords {
             return;
         };
         let instance = open.identity.open_instance;
-        if !self.restarted.has_left_out(ost, instance).await {
+        let missing = self.missing_bytes(ost);
+        if !self.restarted.has_left_out(ost, instance, missing).await {
             let why = "sessions are being told that its members of mirrored files may lack writes";
             *verdict = TargetVerdict::Wait(why.into());
+        }
+    }
+
+    /// What a target may lack that is told to adopt this owner.
+    pub(super) fn missing_bytes(&self, ost: OstId) -> MissingBytes {
+        let known = self.targets.recorded(ost);
+        match known.is_some_and(|known| known.accepted.is_some()) {
+            true => MissingBytes::Any,
+            false => MissingBytes::Unsynced,
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::context::OpContext;
 mod confirm_objects;
 mod drop_session;
+mod expect_objects;
 mod lost_found;
 mod members_synced;
 mod move_objects;
@@ -62,6 +63,9 @@ pub enum BackgroundOp {
         ino: InodeId,
         objects: Vec<(u32, u32)>,
     },
+    /// An older copy of this OST is about to serve: objects there that may exist count as present, so that a read of one that the copy lacks is
+    /// an error.
+    ExpectObjects { ino: InodeId, ost: OstId },
     /// These stale members, as (component, object index), have every byte of their stripes, on disk. The file has not changed since the
     /// driver compared them, and no session can write it.
     MembersSynced {
@@ -129,6 +133,9 @@ pub(crate) fn apply(view: &mut OpView, ctx: &OpContext, op: &BackgroundOp) -> Op
             confirm_objects::confirm_objects(view, *ino, found)
         }
         BackgroundOp::MarkStale { ino, objects } => members_synced::mark_stale(view, *ino, objects),
+        BackgroundOp::ExpectObjects { ino, ost } => {
+            expect_objects::expect_objects(view, *ino, *ost)
+        }
         BackgroundOp::MembersSynced { ino, objects } => {
             members_synced::members_synced(view, *ino, objects)
         }

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 /// Number of failure domains.
 pub(crate) fn domain_count(targets: &[PlacementTarget]) -> usize {
-    let domains: BTreeSet<u32> = targets.iter().map(|target| target.domain).collect();
+    let known = (targets.iter()).filter(|it| it.domain != PlacementTarget::UNKNOWN_DOMAIN);
+    let domains: BTreeSet<u32> = known.map(|target| target.domain).collect();
     domains.len()
 }
 
@@ -65,7 +66,9 @@ fn choose_member<'a>(
         .filter(|target| members.contains(&target.ost))
         .map(|target| target.domain)
         .collect();
-    let is_elsewhere = |target: &&PlacementTarget| !used.contains(&target.domain);
+    let is_elsewhere = |target: &&PlacementTarget| {
+        target.domain != PlacementTarget::UNKNOWN_DOMAIN && !used.contains(&target.domain)
+    };
     let others: Vec<&PlacementTarget> = targets.iter().filter(is_elsewhere).collect();
     let turn = (ino.counter() / targets.len() as u64) as usize;
     let has_space = |target: &&PlacementTarget| target.usable && target.free > 0;
@@ -154,6 +157,22 @@ mod tests {
                 assert!(component.targets[members[0]].0 < 2);
             }
         }
+    }
+
+    #[test]
+    fn no_member_is_placed_where_the_domain_is_not_known() {
+        let mut targets = targets(3);
+        for target in &mut targets[4..] {
+            (target.usable, target.is_up) = (false, false);
+            target.domain = PlacementTarget::UNKNOWN_DOMAIN;
+        }
+        for ino in 300..400 {
+            let layout = mirrored(2, &targets, ino).unwrap();
+            let mut osts = layout.components.iter().flat_map(|it| &it.targets);
+            assert!(osts.all(|ost| ost.0 < 4));
+        }
+        assert_eq!(super::domain_count(&targets), 2);
+        assert_eq!(mirrored(3, &targets, 300), Err(FsError::NoSpace));
     }
 
     #[test]

@@ -7,8 +7,9 @@ use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::layout::{Component, ComponentKind, ComponentState, DefaultLayout};
 use gupfs_proto::meta::XattrName;
 use gupfs_proto::{
-    ByteCount, ClusterId, FileKind, FileMode, FileOffset, Generation, Incarnation, InodeId, Layout,
-    OstId, OwnerEpoch, Presence, PresenceMap, ProjectId, Seq, Timestamp, VirtualShards, VolumeId,
+    ByteCount, ClusterId, DomainName, FileKind, FileMode, FileOffset, Generation, Incarnation,
+    InodeId, Layout, OstId, OwnerEpoch, Presence, PresenceMap, ProjectId, Seq, Timestamp,
+    VirtualShards, VolumeId,
 };
 
 fn check_image<R: Record + PartialEq + std::fmt::Debug>(record: R, expected: Expect) {
@@ -248,6 +249,9 @@ fn known_targets_of_version_2() {
             lost_since: None,
             draining_since: None,
             is_removed: false,
+            domain: None,
+            accepted: None,
+            drain: DrainSettings::default(),
         },
         expect!["0207ac020102ac0203"],
     );
@@ -274,6 +278,9 @@ fn a_known_target_of_version_1_has_no_owner() {
         lost_since: None,
         draining_since: None,
         is_removed: false,
+        domain: None,
+        accepted: None,
+        drain: DrainSettings::default(),
     };
     assert_eq!(read, Ok(expected));
 }
@@ -291,6 +298,9 @@ fn known_targets_that_are_lost_have_version_3() {
             lost_since: Some(Timestamp::new(1_700_000_000, 5)),
             draining_since: None,
             is_removed: false,
+            domain: None,
+            accepted: None,
+            drain: DrainSettings::default(),
         },
         expect!["0307ac020102ac02030180c49fd50c05"],
     );
@@ -308,6 +318,9 @@ fn known_targets_that_are_drained_have_version_4() {
         lost_since: None,
         draining_since: Some(Timestamp::new(1_700_000_000, 5)),
         is_removed: false,
+        domain: None,
+        accepted: None,
+        drain: DrainSettings::default(),
     };
     check_image(draining, expect!["0407ac020102ac0203000180c49fd50c0500"]);
     check_image(
@@ -317,6 +330,45 @@ fn known_targets_that_are_drained_have_version_4() {
             ..draining
         },
         expect!["0407ac020102ac02030180c49fd50c060180c49fd50c0501"],
+    );
+}
+
+#[test]
+fn known_targets_with_a_failure_domain_an_accepted_copy_or_settings_of_a_drain_have_version_5() {
+    let known = KnownTarget {
+        incarnation: Incarnation(7),
+        stamp: 300,
+        run: 1,
+        adopting: 2,
+        owner: OwnerEpoch(300),
+        owner_run: 3,
+        lost_since: None,
+        draining_since: None,
+        is_removed: false,
+        domain: DomainName::new("rack7"),
+        accepted: None,
+        drain: DrainSettings::default(),
+    };
+    check_image(
+        known,
+        expect!["0507ac020102ac020300000001057261636b37000000"],
+    );
+    let accepted = AcceptedCopy {
+        incarnation: Incarnation(8),
+        stamp: 299,
+        run: 9,
+    };
+    check_image(
+        KnownTarget {
+            domain: None,
+            accepted: Some(accepted),
+            drain: DrainSettings {
+                rate: Some(300),
+                is_paused: true,
+            },
+            ..known
+        },
+        expect!["0507ac020102ac0203000000000108ab020901ac0201"],
     );
 }
 

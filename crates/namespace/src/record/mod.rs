@@ -19,7 +19,10 @@ pub use sessions::{
     Orphan, ReplySummary, SessionRecord, StaleMembers, StoredReply, UNASKED_SESSIONS, Unconfirmed,
     WriteLease, WriteLeaseMode,
 };
-pub use shard::{AcceptedLoss, InodeCounter, KnownTarget, RetiredVerifier, StoreFormat, Usage};
+pub use shard::{
+    AcceptedCopy, AcceptedLoss, DrainSettings, InodeCounter, KnownTarget, RetiredVerifier,
+    StoreFormat, Usage,
+};
 
 use bytes::Bytes;
 use serde::Serialize;

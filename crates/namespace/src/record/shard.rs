@@ -3,7 +3,9 @@
 
 use super::{Record, RecordDecodeError, V1, decode_body, encode_body, impl_record_v1};
 use bytes::Bytes;
-use gupfs_proto::{ClusterId, Incarnation, OwnerEpoch, Timestamp, VirtualShards, WriteVerifier};
+use gupfs_proto::{
+    ClusterId, DomainName, Incarnation, OwnerEpoch, Timestamp, VirtualShards, WriteVerifier,
+};
 use serde::{Deserialize, Serialize};
 
 /// `F`: what a program must support to read and write this store.
@@ -80,6 +82,29 @@ pub struct KnownTarget {
     pub draining_since: Option<Timestamp>,
     /// It was drained and removed: it is lost, but no bytes are.
     pub is_removed: bool,
+    /// The failure domain that its server named last.
+    pub domain: Option<DomainName>,
+    /// The older copy of it that an administrator has accepted, until that serves, or what it is a copy of.
+    pub accepted: Option<AcceptedCopy>,
+    pub drain: DrainSettings,
+}
+
+/// A copy of a target that may lack what the target has served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AcceptedCopy {
+    pub incarnation: Incarnation,
+    /// Stamp and run in its superblock.
+    pub stamp: u64,
+    pub run: u64,
+}
+
+/// How a target is drained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DrainSettings {
+    /// Bytes that may be read a second; None: as fast as it can.
+    pub rate: Option<u64>,
+    /// New files stay away, and nothing moves.
+    pub is_paused: bool,
 }
 
 /// `K`: the newest write verifier of a target that was retired because a sync failed. Only the metadata server uses it, no
@@ -97,6 +122,9 @@ const TARGET_VERSION: u8 = 2;
 /// Of a lost target that was never drained.
 const LOST_TARGET_VERSION: u8 = 3;
 const DRAINED_TARGET_VERSION: u8 = 4;
+/// Of a target in a named failure domain, where a former program would place members of mirrored stripes without regard to it; with an
+/// accepted copy, or with settings of its drain.
+const NAMED_TARGET_VERSION: u8 = 5;
 
 /// `G` before the metadata server told targets its owner epoch.
 #[derive(Serialize, Deserialize)]
@@ -129,6 +157,20 @@ struct KnownTargetV3 {
     lost_since: Option<Timestamp>,
 }
 
+/// `G` before failure domains had names.
+#[derive(Serialize, Deserialize)]
+struct KnownTargetV4 {
+    incarnation: Incarnation,
+    stamp: u64,
+    run: u64,
+    adopting: u64,
+    owner: OwnerEpoch,
+    owner_run: u64,
+    lost_since: Option<Timestamp>,
+    draining_since: Option<Timestamp>,
+    is_removed: bool,
+}
+
 impl From<KnownTargetV1> for KnownTargetV2 {
     fn from(old: KnownTargetV1) -> KnownTargetV2 {
         KnownTargetV2 {
@@ -156,9 +198,9 @@ impl From<KnownTargetV2> for KnownTargetV3 {
     }
 }
 
-impl From<KnownTargetV3> for KnownTarget {
-    fn from(old: KnownTargetV3) -> KnownTarget {
-        KnownTarget {
+impl From<KnownTargetV3> for KnownTargetV4 {
+    fn from(old: KnownTargetV3) -> KnownTargetV4 {
+        KnownTargetV4 {
             incarnation: old.incarnation,
             stamp: old.stamp,
             run: old.run,
@@ -172,10 +214,44 @@ impl From<KnownTargetV3> for KnownTarget {
     }
 }
 
+impl From<KnownTargetV4> for KnownTarget {
+    fn from(old: KnownTargetV4) -> KnownTarget {
+        KnownTarget {
+            incarnation: old.incarnation,
+            stamp: old.stamp,
+            run: old.run,
+            adopting: old.adopting,
+            owner: old.owner,
+            owner_run: old.owner_run,
+            lost_since: old.lost_since,
+            draining_since: old.draining_since,
+            is_removed: old.is_removed,
+            domain: None,
+            accepted: None,
+            drain: DrainSettings::default(),
+        }
+    }
+}
+
 impl Record for KnownTarget {
     fn encode(&self) -> Bytes {
+        let has_settings = self.drain != DrainSettings::default();
+        if self.domain.is_some() || self.accepted.is_some() || has_settings {
+            return encode_body(NAMED_TARGET_VERSION, self);
+        }
         if self.draining_since.is_some() || self.is_removed {
-            return encode_body(DRAINED_TARGET_VERSION, self);
+            let without_name = KnownTargetV4 {
+                incarnation: self.incarnation,
+                stamp: self.stamp,
+                run: self.run,
+                adopting: self.adopting,
+                owner: self.owner,
+                owner_run: self.owner_run,
+                lost_since: self.lost_since,
+                draining_since: self.draining_since,
+                is_removed: self.is_removed,
+            };
+            return encode_body(DRAINED_TARGET_VERSION, &without_name);
         }
         if self.lost_since.is_some() {
             let not_drained = KnownTargetV3 {
@@ -201,13 +277,16 @@ impl Record for KnownTarget {
     }
 
     fn decode(value: &Bytes) -> Result<KnownTarget, RecordDecodeError> {
-        let before_drains = match value.first() {
+        let before_drains: KnownTargetV3 = match value.first() {
             Some(&V1) => KnownTargetV2::from(decode_body::<KnownTargetV1>(V1, value)?).into(),
             Some(&TARGET_VERSION) => decode_body::<KnownTargetV2>(TARGET_VERSION, value)?.into(),
             Some(&LOST_TARGET_VERSION) => decode_body(LOST_TARGET_VERSION, value)?,
-            _ => return decode_body(DRAINED_TARGET_VERSION, value),
+            Some(&DRAINED_TARGET_VERSION) => {
+                return decode_body(DRAINED_TARGET_VERSION, value).map(KnownTargetV4::into);
+            }
+            _ => return decode_body(NAMED_TARGET_VERSION, value),
         };
-        Ok(KnownTargetV3::into(before_drains))
+        Ok(KnownTargetV4::from(before_drains).into())
     }
 }
 

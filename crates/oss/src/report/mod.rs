@@ -16,7 +16,7 @@ use gupfs_proto::cluster::{
     ClusterReply, ClusterReplyBody, ClusterRequest, ObjectInventory, OpenTargetReport, OssReport,
     OwnerMark, TargetReport, TargetVerdict,
 };
-use gupfs_proto::{FsError, OstId, OwnerEpoch};
+use gupfs_proto::{DomainName, FsError, OstId, OwnerEpoch};
 use gupfs_rpc::Peer;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ const SPACE_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct OssReporter {
     pub oss: Arc<Oss>,
     pub address: String,
+    /// The name of this server's failure domain.
+    pub domain: Option<DomainName>,
     pub mds: Peer<ClusterRequest, ClusterReply>,
     pub verifiers: Arc<VerifierReporter>,
     pub platform: Platform,
@@ -107,7 +109,11 @@ impl OssReporter {
             targets,
             stopping,
         };
-        self.mds.call(ClusterRequest::Report(report)).await
+        let request = match self.domain {
+            Some(domain) => ClusterRequest::ReportOfDomain { report, domain },
+            None => ClusterRequest::Report(report),
+        };
+        self.mds.call(request).await
     }
 
     async fn report_and_apply(&self, state: &ReportState) -> Result<NextReport, FsError> {

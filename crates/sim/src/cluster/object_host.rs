@@ -113,6 +113,7 @@ impl ObjectHost {
         });
         let (reported, mut is_reported) = watch::channel(false); // one waiter, so no order among waiters
         let reporter = OssReporter {
+            domain: None,
             oss: oss.clone(),
             address,
             mds: mds_connection.peer(),

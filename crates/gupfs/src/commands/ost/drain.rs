@@ -1,12 +1,14 @@
 //! `gupfs ost drain`: has the objects of a target moved to other targets.
 
 use super::target::{TargetFlags, TargetRequests};
-use crate::amount::{show_count, show_size};
+use crate::amount::{parse_size, show_count, show_size, show_time};
 use crate::commands::mds_requests::show_progress;
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
 use clap::Args;
-use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest, DrainAction, DrainProgress};
+use gupfs_proto::cluster::{
+    ClusterReplyBody, ClusterRequest, DrainChange, DrainRoomPart, DrainState, LostFilePosition,
+};
 use std::time::Duration;
 
 /// How often a waiting command asks.
@@ -16,19 +18,32 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs ost drain 3 --mds node1 --wait
+  gupfs ost drain 3 --mds node1 --rate 100MiB
   gupfs ost remove 3 --mds node1
 
-New files do not use the target any more, and its objects are copied to other targets while programs read and write. A file that is \
-open for writing is moved after it was closed. The drain goes on after a restart of any server; `gupfs status` shows it. With \
---cancel the target takes new files again; what was moved stays moved.
+The command refuses if the other targets have less space than the objects need. New files do not use the target any more, and its objects are copied to other targets while programs read and write. A file that is \
+open for writing is moved after it was closed. The drain goes on after a restart of any server; `gupfs status` shows it, and how long it may take. The same command \
+with another --rate changes the rate. --pause keeps new files away and moves nothing until --resume. With --cancel the target takes new files again; what was moved stays moved.
 
 Exit codes: 0 begun, going on, or done · 1 refused, for instance because no other target has space · 2 the key is wrong · 3 the \
 metadata server cannot be reached")]
 pub struct Drain {
     #[command(flatten)]
     target: TargetFlags,
+    /// Copies at most so much each second; 0 ends the limit [default: as fast as it can, or as before]
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    rate: Option<u64>,
+    /// Begins also if the other targets have too little space
+    #[arg(long)]
+    force: bool,
+    /// Moves nothing until --resume; new files stay away
+    #[arg(long, conflicts_with_all = ["wait", "resume", "cancel", "rate"])]
+    pause: bool,
+    /// Goes on after --pause
+    #[arg(long, conflicts_with_all = ["cancel", "rate"])]
+    resume: bool,
     /// Ends the drain of a target that was not removed yet
-    #[arg(long, conflicts_with = "wait")]
+    #[arg(long, conflicts_with_all = ["wait", "rate"])]
     cancel: bool,
     /// Waits until the target is empty, and shows the progress
     #[arg(long)]
@@ -42,41 +57,41 @@ impl Drain {
     pub fn run(self) -> CliResult<Exit> {
         crate::logging::start_quiet();
         let requests = self.target.requests()?;
-        let action = match self.cancel {
-            true => DrainAction::Cancel,
-            false => DrainAction::Start,
-        };
-        let progress = block_on(async {
-            let mut progress = ask(&requests, action).await?;
-            self.warn_of_space(&progress);
-            while self.wait && !progress.is_drained && progress.since.is_some() {
-                show_progress(&describe(&progress));
+        let state = block_on(async {
+            if let DrainChange::Start { .. } = self.change()
+                && !self.force
+                && ask(&requests, DrainChange::Ask)
+                    .await?
+                    .progress
+                    .since
+                    .is_none()
+            {
+                check_room(&requests).await?;
+            }
+            let mut state = ask(&requests, self.change()).await?;
+            while self.wait && !state.progress.is_drained && state.progress.since.is_some() {
+                show_progress(&describe(&state));
                 tokio::time::sleep(ASK_EVERY).await;
-                progress = ask(&requests, DrainAction::Ask).await?;
+                state = ask(&requests, DrainChange::Ask).await?;
             }
             show_progress("");
-            Ok::<_, CliError>(progress)
+            Ok::<_, CliError>(state)
         })?;
-        self.print(&progress);
+        self.print(&state);
         Ok(Exit::Fine)
     }
 
-    fn warn_of_space(&self, progress: &DrainProgress) {
-        if progress.since.is_some()
-            && !progress.is_drained
-            && progress.used > progress.available_elsewhere
-        {
-            eprintln!(
-                "warning: the disk of ost{} has {} used, and all other targets together have {} available; the drain stops when they are \
-full, and nothing is lost then",
-                self.target.ost,
-                show_size(progress.used),
-                show_size(progress.available_elsewhere)
-            );
+    fn change(&self) -> DrainChange {
+        match (self.pause, self.resume, self.cancel) {
+            (true, ..) => DrainChange::Pause,
+            (_, true, _) => DrainChange::Resume,
+            (.., true) => DrainChange::Cancel,
+            _ => DrainChange::Start { rate: self.rate },
         }
     }
 
-    fn print(&self, progress: &DrainProgress) {
+    fn print(&self, state: &DrainState) {
+        let progress = &state.progress;
         let ost = self.target.ost;
         if self.json {
             let since = progress.since.map(|since| since.format_minute());
@@ -84,6 +99,10 @@ full, and nothing is lost then",
                 "ost": ost.0,
                 "draining_since": since,
                 "is_drained": progress.is_drained,
+                "is_paused": state.is_paused,
+                "rate": state.rate,
+                "bytes_left": state.bytes_left,
+                "seconds_left": state.seconds_left,
                 "files_moved": progress.files_moved,
                 "bytes_moved": progress.bytes_moved,
                 "files_left": progress.files_left,
@@ -101,26 +120,91 @@ full, and nothing is lost then",
             Some(since) => println!(
                 "ost{ost} is being drained since {}: {}.",
                 since.format_minute(),
-                describe(progress)
+                describe(state)
             ),
         }
     }
 }
 
-async fn ask(requests: &TargetRequests, action: DrainAction) -> CliResult<DrainProgress> {
+async fn ask(requests: &TargetRequests, change: DrainChange) -> CliResult<DrainState> {
     let ost = requests.ost;
-    match requests.send(ClusterRequest::Drain { ost, action }).await? {
-        ClusterReplyBody::Draining(progress) => Ok(progress),
+    match requests
+        .send(ClusterRequest::ManageDrain { ost, change })
+        .await?
+    {
+        ClusterReplyBody::DrainState(state) => Ok(state),
         _ => Err(requests.unexpected_reply()),
     }
 }
 
-fn describe(progress: &DrainProgress) -> String {
+/// Checks that the other targets have space for the objects of this one.
+///
+/// # Errors
+/// If they have not.
+async fn check_room(requests: &TargetRequests) -> CliResult<()> {
+    let (ost, mut from) = (requests.ost, None);
+    let (mut needed, mut files, mut examined) = (0, 0, 0);
+    let available = loop {
+        let part = room_part(requests, from).await?;
+        (needed, files) = (needed + part.bytes, files + part.files);
+        examined += part.examined;
+        from = part.next;
+        if from.is_none() {
+            break part.available;
+        }
+        show_progress(&format!("space: {} inodes examined", show_count(examined)));
+    };
+    show_progress("");
+    // Without any other target the metadata server says so.
+    if needed <= available || available == 0 {
+        return Ok(());
+    }
+    Err(CliError::new(format!(
+        "ost{ost} has {} of {} files, and the other targets that take new files have {} available, so it is not drained",
+        show_size(needed),
+        show_count(files),
+        show_size(available)
+    ))
+    .todo("add a target, or begin in any case with --force: the drain stops when the others are full, and nothing is lost then"))
+}
+
+async fn room_part(
+    requests: &TargetRequests,
+    from: Option<LostFilePosition>,
+) -> CliResult<DrainRoomPart> {
+    let ost = requests.ost;
+    match requests
+        .send(ClusterRequest::DrainRoom { ost, from })
+        .await?
+    {
+        ClusterReplyBody::DrainRoom(part) => Ok(part),
+        _ => Err(requests.unexpected_reply()),
+    }
+}
+
+fn parse_rate(text: &str) -> Result<u64, String> {
+    parse_size(text.strip_suffix("/s").unwrap_or(text))
+}
+
+fn describe(state: &DrainState) -> String {
+    let progress = &state.progress;
     let mut text = format!(
         "{} files moved, {}",
         show_count(progress.files_moved),
         show_size(progress.bytes_moved)
     );
+    if state.is_paused {
+        text += " · paused (--resume)";
+    }
+    if let Some(left) = state.bytes_left {
+        text += &format!(" · {} left", show_size(left));
+    }
+    if let Some(seconds) = state.seconds_left.filter(|_| !state.is_paused) {
+        text += &format!(", about {}", show_time(Duration::from_secs(seconds)));
+    }
+    if let Some(rate) = state.rate {
+        text += &format!(" at no more than {}/s", show_size(rate));
+    }
     if let Some(examined) = progress.inodes_examined {
         text += &format!(" · {} inodes examined", show_count(examined));
     }

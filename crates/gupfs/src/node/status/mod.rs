@@ -4,6 +4,7 @@ mod offline;
 mod text;
 
 pub use offline::Offline;
+pub use text::show_domains;
 
 use super::Parts;
 use gupfs_fuse::FuseTransport;

@@ -5,6 +5,7 @@ use crate::amount::{show_count, show_size, show_time};
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
 use gupfs_oss::AuthorizerStatus;
 use gupfs_proto::OstId;
+use gupfs_proto::cluster::FailureDomain;
 use gupfs_rpc::{ClientConnectionStatus, RpcServerStatus};
 use gupfs_store::object::{OstState, OstStatus};
 use std::fmt::Write;
@@ -64,6 +65,9 @@ impl Status {
         }
         if let Some(mds) = &self.mds {
             metadata(&mut out, mds);
+            if !mds.domains.is_empty() {
+                let _ = writeln!(out, "domains   {}", show_domains(&mds.domains));
+            }
             for target in mds
                 .targets
                 .iter()
@@ -123,6 +127,20 @@ impl Status {
             let time = show_time(Duration::from_millis(*millis));
             let _ = writeln!(out, "          {time:>8}  {text}");
         }
+    }
+}
+
+/// "rack1 (ost0, ost2) · host 10.0.0.3 (ost1)".
+pub fn show_domains(domains: &[FailureDomain]) -> String {
+    let shown = domains.iter().map(|domain| {
+        let osts: Vec<String> = (domain.osts.iter())
+            .map(|ost| format!("ost{ost}"))
+            .collect();
+        format!("{} ({})", domain.name, osts.join(", "))
+    });
+    match domains.is_empty() {
+        true => "none".into(),
+        false => shown.collect::<Vec<_>>().join(" · "),
     }
 }
 
@@ -376,13 +394,30 @@ fn drain_text(out: &mut String, mds: &MdsStatus) {
             Some(left) => format!("{} files are left there", show_count(left)),
             None => "not all files are examined yet".into(),
         };
+        let pace = match (target.drain_is_paused, target.drain_rate) {
+            (true, _) => " · PAUSED (`gupfs ost drain N --resume`)".into(),
+            (false, Some(rate)) => format!(" · at no more than {}/s", show_size(rate)),
+            (false, None) => String::new(),
+        };
         let _ = writeln!(
             out,
-            "drain     ost{} since {}: {left} · {} files moved, {}",
+            "drain     ost{} since {}: {left} · {} files moved, {}{pace}",
             target.ost,
             since.format_minute(),
             show_count(replacement.files_moved),
             show_size(replacement.bytes_moved)
+        );
+    }
+    if let Some(estimate) = replacement.estimate.filter(|_| replacement.is_walking) {
+        let time = estimate
+            .seconds_left
+            .map_or("not known yet".into(), |seconds| {
+                format!("about {}", show_time(Duration::from_secs(seconds)))
+            });
+        let _ = writeln!(
+            out,
+            "          {} left to move; remaining time {time}",
+            show_size(estimate.bytes_left)
         );
     }
     if replacement.is_walking && !replacement.draining.is_empty() {

@@ -14,7 +14,7 @@
 //!
 //! So a copy made before an instance was opened is an older copy as soon as that instance serves.
 
-use gupfs_namespace::KnownTarget;
+use gupfs_namespace::{AcceptedCopy, DrainSettings, KnownTarget};
 use gupfs_proto::cluster::{OwnerMark, TargetIdentity};
 use gupfs_proto::{ClusterId, OstId, OwnerEpoch, Seq};
 
@@ -28,7 +28,8 @@ pub struct IdentityContext {
     pub log_end: Seq,
     /// The first owner after a loss was accepted; 0: none was.
     pub lost_before: OwnerEpoch,
-    /// The operator accepts a loss: a target's first report is believed, whatever was recorded.
+    /// The operator accepts the loss of metadata: targets that have served a later state are believed, and of this process also older
+    /// copies.
     pub accept_loss: bool,
 }
 
@@ -39,6 +40,8 @@ pub(super) enum IdentityVerdict {
     /// It has adopted this start. Record this before telling it to serve.
     Serve(KnownTarget),
     Refused(String),
+    /// Its bytes may be older than those that the target has served. It is refused, too, unless an administrator accepts it.
+    OlderCopy(String),
     /// The target is the recorded one, and this store is outdated: the target has served a later state of it.
     StoreOutdated(String),
 }
@@ -50,14 +53,33 @@ pub(crate) fn has_later_state(seen: &OwnerMark, known: &KnownTarget, log_end: Se
         || seen.durable > log_end
 }
 
+/// What the operator of this start accepts besides the recorded `KnownTarget::accepted`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Acceptance {
+    None,
+    /// The metadata store is older than targets.
+    Metadata,
+    /// And targets may be older copies, or initialised anew.
+    Copies,
+}
+
+/// What identifies a copy of a target.
+pub(super) fn copy_of(reported: &TargetIdentity) -> AcceptedCopy {
+    AcceptedCopy {
+        incarnation: reported.incarnation,
+        stamp: reported.stamp,
+        run: reported.run,
+    }
+}
+
 pub(super) fn check_identity(
     identity_context: &IdentityContext,
     ost: OstId,
     recorded: Option<KnownTarget>,
     reported: &TargetIdentity,
-    accept_loss: bool,
+    accepts: Acceptance,
 ) -> IdentityVerdict {
-    // Not even with accept_loss: another cluster's objects have the same numbers as this one's.
+    // Whatever is accepted: another cluster's objects have the same numbers as this one's.
     if reported.cluster != identity_context.cluster {
         return IdentityVerdict::Refused(format!(
             "it belongs to cluster {}, not to {}: give the OST an empty directory",
@@ -66,24 +88,32 @@ pub(super) fn check_identity(
     }
     let known = recorded.unwrap_or_else(|| first_seen(reported));
     let is_same = known.incarnation == reported.incarnation;
-    if !is_same && !accept_loss {
-        return IdentityVerdict::Refused(format!(
+    let copy = copy_of(reported);
+    let is_accepted = known.accepted == Some(copy);
+    let accepts_copies = accepts == Acceptance::Copies || is_accepted;
+    if !is_same && !accepts_copies {
+        return IdentityVerdict::OlderCopy(format!(
             "it was initialised anew (incarnation {:016x}, recorded as {:016x}): its former objects are missing. {OPERATOR_ACTION}",
             reported.incarnation.0, known.incarnation.0
         ));
     }
-    if let Some(verdict) =
-        later_state_verdict(identity_context, ost, recorded, reported, accept_loss)
-    {
+    if let Some(verdict) = later_state_verdict(identity_context, ost, recorded, reported, accepts) {
         return verdict;
     }
     let next = KnownTarget {
         incarnation: reported.incarnation,
         owner: identity_context.ours.epoch,
         owner_run: identity_context.ours.run,
+        accepted: None,
         ..known
     };
-    let believed = accept_loss || (is_same && continues(&known, reported));
+    let is_adopting = known.adopting != 0 && reported.run == known.adopting;
+    let continues = is_same && continues(&known, reported);
+    // The store is restored, and not the target.
+    let is_later = has_later_state(&reported.owner, &known, identity_context.log_end)
+        || reported.stamp >= known.stamp;
+    let is_restored = accepts != Acceptance::None && is_same && is_later;
+    let believed = continues || is_restored || accepts_copies;
     if reported.is_adopted() {
         return match believed {
             true => IdentityVerdict::Serve(KnownTarget {
@@ -92,17 +122,22 @@ pub(super) fn check_identity(
                 adopting: 0,
                 ..next
             }),
-            false => IdentityVerdict::Refused(other_opening(reported, &known)),
+            false => IdentityVerdict::OlderCopy(other_opening(reported, &known)),
         };
     }
     if !believed {
-        return IdentityVerdict::Refused(older_copy(reported, &known));
+        return IdentityVerdict::OlderCopy(older_copy(reported, &known));
     }
     // What it found is its identity: an instance that was told to adopt and did not is gone, one that did is this one.
     IdentityVerdict::Adopt(KnownTarget {
         stamp: reported.stamp,
         run: reported.run,
         adopting: reported.open_instance,
+        // Until it serves: what it lacks is not forgotten if it is opened again meanwhile.
+        accepted: match is_accepted || (!continues && !is_restored) {
+            true => Some(copy),
+            false => known.accepted.filter(|_| is_adopting),
+        },
         ..next
     })
 }
@@ -119,6 +154,9 @@ fn first_seen(reported: &TargetIdentity) -> KnownTarget {
         lost_since: None,
         draining_since: None,
         is_removed: false,
+        domain: None,
+        accepted: None,
+        drain: DrainSettings::default(),
     }
 }
 
@@ -129,7 +167,7 @@ fn later_state_verdict(
     ost: OstId,
     recorded: Option<KnownTarget>,
     reported: &TargetIdentity,
-    accept_loss: bool,
+    accepts: Acceptance,
 ) -> Option<IdentityVerdict> {
     let known = recorded.unwrap_or_else(|| first_seen(reported));
     let by_us = reported.owner.is_same_instance(&identity_context.ours);
@@ -137,7 +175,7 @@ fn later_state_verdict(
         return None;
     }
     let is_below = reported.owner.epoch < identity_context.ours.epoch;
-    if accept_loss && is_below {
+    if accepts != Acceptance::None && is_below {
         return None;
     }
     // Only the recorded target can show that the store is outdated.
@@ -161,7 +199,7 @@ fn continues(known: &KnownTarget, reported: &TargetIdentity) -> bool {
     is_same_run || was_adopting || is_of_old
 }
 
-const OPERATOR_ACTION: &str = "Bring back the directory it had, or start with --accept-loss";
+const OPERATOR_ACTION: &str = "Bring back the directory it had, or accept the loss (`gupfs ost accept-loss`, or `gupfs up --accept-loss`)";
 
 fn older_copy(reported: &TargetIdentity, known: &KnownTarget) -> String {
     format!(

@@ -30,6 +30,9 @@ fn known(stamp: u64, run: u64) -> KnownTarget {
         lost_since: None,
         draining_since: None,
         is_removed: false,
+        domain: None,
+        accepted: None,
+        drain: DrainSettings::default(),
     }
 }
 
@@ -75,6 +78,7 @@ fn show(verdict: IdentityVerdict) -> String {
         IdentityVerdict::Adopt(r) => format!("adopt, remember {}", known(&r)),
         IdentityVerdict::Serve(r) => format!("serve, remember {}", known(&r)),
         IdentityVerdict::Refused(why) => format!("refused: {why}"),
+        IdentityVerdict::OlderCopy(why) => format!("refused: {why}"),
         IdentityVerdict::StoreOutdated(why) => format!("restored: {why}"),
     }
 }
@@ -85,7 +89,7 @@ fn check(before: KnownTarget, reported: TargetIdentity, expected: Expect) {
         OstId(1),
         Some(before),
         &reported,
-        false,
+        Acceptance::None,
     )));
 }
 
@@ -95,7 +99,7 @@ fn accepted(before: KnownTarget, reported: TargetIdentity, expected: Expect) {
         OstId(1),
         Some(before),
         &reported,
-        true,
+        Acceptance::Copies,
     )));
 }
 
@@ -154,12 +158,12 @@ fn an_interrupted_adoption_continues_before_and_after_the_superblock_write() {
 #[test]
 fn an_older_copy_is_refused_however_often_it_was_opened() {
     let refused = expect![[
-        "refused: its directory is an older copy (stamp 4, but it has served at stamp 5): later writes are missing. Bring back the directory it had, or start with --accept-loss"
+        "refused: its directory is an older copy (stamp 4, but it has served at stamp 5): later writes are missing. Bring back the directory it had, or accept the loss (`gupfs ost accept-loss`, or `gupfs up --accept-loss`)"
     ]];
     check(known(5, 70), opening(4, 70), refused);
     // A copy of another run may have any stamp.
     let refused = expect![[
-        "refused: its directory is an older copy (stamp 50, but it has served at stamp 5): later writes are missing. Bring back the directory it had, or start with --accept-loss"
+        "refused: its directory is an older copy (stamp 50, but it has served at stamp 5): later writes are missing. Bring back the directory it had, or accept the loss (`gupfs ost accept-loss`, or `gupfs up --accept-loss`)"
     ]];
     check(known(5, 70), opening(50, 69), refused);
     accepted(
@@ -172,7 +176,7 @@ fn an_older_copy_is_refused_however_often_it_was_opened() {
 #[test]
 fn an_original_is_refused_after_its_copy_was_believed() {
     let refused = expect![[
-        "refused: its directory is a copy: another copy was opened since (this one at stamp 50, that one at stamp 5). Bring back the directory it had, or start with --accept-loss"
+        "refused: its directory is a copy: another copy was opened since (this one at stamp 50, that one at stamp 5). Bring back the directory it had, or accept the loss (`gupfs ost accept-loss`, or `gupfs up --accept-loss`)"
     ]];
     check(known(5, 70), serving(50, 69), refused);
 }
@@ -193,7 +197,7 @@ fn a_superblock_without_a_run_is_believed_until_it_adopted_an_owner() {
     };
     check(adopting, found, expect!["adopt, remember 5 0 1000"]);
     let refused = expect![[
-        "refused: its directory is an older copy (stamp 5, but it has served at stamp 5): later writes are missing. Bring back the directory it had, or start with --accept-loss"
+        "refused: its directory is an older copy (stamp 5, but it has served at stamp 5): later writes are missing. Bring back the directory it had, or accept the loss (`gupfs ost accept-loss`, or `gupfs up --accept-loss`)"
     ]];
     check(known(5, 70), found, refused);
 }
@@ -205,7 +209,7 @@ fn a_target_initialised_anew_is_refused_until_its_loss_is_accepted() {
         ..with_owner((0, 0, 0), opening(0, 0))
     };
     let refused = expect![[
-        "refused: it was initialised anew (incarnation 0000000000000002, recorded as 0000000000000001): its former objects are missing. Bring back the directory it had, or start with --accept-loss"
+        "refused: it was initialised anew (incarnation 0000000000000002, recorded as 0000000000000001): its former objects are missing. Bring back the directory it had, or accept the loss (`gupfs ost accept-loss`, or `gupfs up --accept-loss`)"
     ]];
     check(known(5, 70), reinitialised, refused);
     accepted(
@@ -221,7 +225,13 @@ fn another_clusters_target_is_refused_whatever_is_accepted() {
         cluster: ClusterId(8),
         ..opening(5, 70)
     };
-    let verdict = check_identity(&identity_context(), OstId(1), None, &reported, true);
+    let verdict = check_identity(
+        &identity_context(),
+        OstId(1),
+        None,
+        &reported,
+        Acceptance::Copies,
+    );
     assert!(matches!(verdict, IdentityVerdict::Refused(_)));
 }
 
@@ -241,7 +251,13 @@ fn a_store_older_than_a_targets_owner_mark_is_an_older_copy() {
     };
     for owner in [(12, 1, 90), (8, 801, 90), (8, 800, 101)] {
         let reported = with_owner(owner, opening(5, 70));
-        let verdict = check_identity(&between, OstId(1), Some(known(5, 70)), &reported, false);
+        let verdict = check_identity(
+            &between,
+            OstId(1),
+            Some(known(5, 70)),
+            &reported,
+            Acceptance::None,
+        );
         assert!(
             matches!(verdict, IdentityVerdict::StoreOutdated(_)),
             "{owner:?}: {verdict:?}"
@@ -254,7 +270,7 @@ fn a_store_older_than_a_targets_owner_mark_is_an_older_copy() {
         OstId(1),
         Some(known(5, 70)),
         &equal,
-        false,
+        Acceptance::None,
     );
     assert!(
         matches!(verdict, IdentityVerdict::StoreOutdated(_)),
@@ -282,7 +298,7 @@ fn a_loss_is_accepted_only_above_all_reported_owners() {
             OstId(1),
             Some(known(5, 70)),
             &reported,
-            true,
+            Acceptance::Copies,
         );
         assert!(
             matches!(verdict, IdentityVerdict::StoreOutdated(_)),
@@ -298,7 +314,13 @@ fn a_target_that_comes_after_its_loss_was_accepted_is_refused_alone() {
         ..identity_context()
     };
     let reported = with_owner((8, 801, 90), opening(5, 70));
-    let verdict = check_identity(&after, OstId(1), Some(known(5, 70)), &reported, false);
+    let verdict = check_identity(
+        &after,
+        OstId(1),
+        Some(known(5, 70)),
+        &reported,
+        Acceptance::None,
+    );
     let IdentityVerdict::Refused(why) = verdict else {
         panic!("{verdict:?}");
     };
@@ -308,7 +330,13 @@ fn a_target_that_comes_after_its_loss_was_accepted_is_refused_alone() {
 #[test]
 fn an_unrecorded_target_cannot_stop_the_server_by_its_claims() {
     let claim = with_owner((u64::MAX, 1, u64::MAX), opening(5, 70));
-    let verdict = check_identity(&identity_context(), OstId(1), None, &claim, false);
+    let verdict = check_identity(
+        &identity_context(),
+        OstId(1),
+        None,
+        &claim,
+        Acceptance::None,
+    );
     assert!(
         matches!(verdict, IdentityVerdict::Refused(_)),
         "{verdict:?}"
@@ -317,7 +345,7 @@ fn an_unrecorded_target_cannot_stop_the_server_by_its_claims() {
         incarnation: Incarnation(3),
         ..claim
     };
-    for accept in [false, true] {
+    for accept in [Acceptance::None, Acceptance::Copies] {
         let verdict = check_identity(
             &identity_context(),
             OstId(1),
@@ -326,8 +354,91 @@ fn an_unrecorded_target_cannot_stop_the_server_by_its_claims() {
             accept,
         );
         assert!(
-            matches!(verdict, IdentityVerdict::Refused(_)),
+            matches!(
+                verdict,
+                IdentityVerdict::Refused(_) | IdentityVerdict::OlderCopy(_)
+            ),
             "{verdict:?}"
         );
+    }
+}
+
+#[test]
+fn an_accepted_copy_is_adopted_once_and_no_other_one() {
+    let accepting = |stamp, run| KnownTarget {
+        accepted: Some(AcceptedCopy {
+            incarnation: Incarnation(1),
+            stamp,
+            run,
+        }),
+        ..known(9, 70)
+    };
+    let context = identity_context();
+    let verdict = |known, reported: &TargetIdentity| {
+        check_identity(&context, OstId(1), Some(known), reported, Acceptance::None)
+    };
+    for other in [opening(3, 69), opening(4, 68), opening(8, 70)] {
+        let refused = verdict(accepting(4, 69), &other);
+        assert!(
+            matches!(refused, IdentityVerdict::OlderCopy(_)),
+            "{refused:?}"
+        );
+    }
+    let anew = TargetIdentity {
+        incarnation: Incarnation(2),
+        ..opening(4, 69)
+    };
+    let refused = verdict(accepting(4, 69), &anew);
+    assert!(
+        matches!(refused, IdentityVerdict::OlderCopy(_)),
+        "{refused:?}"
+    );
+    // The decision stays recorded until the copy serves, however often it is opened, and is used up then.
+    let IdentityVerdict::Adopt(adopting) = verdict(accepting(4, 69), &opening(4, 69)) else {
+        panic!("refused");
+    };
+    assert_eq!(adopting.accepted, accepting(4, 69).accepted);
+    let opened_again = TargetIdentity {
+        open_instance: 1_001,
+        ..opening(5, 1_000)
+    };
+    let IdentityVerdict::Adopt(again) = verdict(adopting, &opened_again) else {
+        panic!("refused");
+    };
+    assert_eq!(again.accepted, accepting(4, 69).accepted);
+    let IdentityVerdict::Serve(serves) = verdict(again, &serving(6, 1_001)) else {
+        panic!("refused");
+    };
+    assert_eq!(serves.accepted, None);
+    let refused = verdict(serves, &opening(4, 69));
+    assert!(
+        matches!(refused, IdentityVerdict::OlderCopy(_)),
+        "{refused:?}"
+    );
+    // So it is when the target itself returns.
+    let IdentityVerdict::Adopt(returned) = verdict(accepting(4, 69), &opening(9, 70)) else {
+        panic!("refused");
+    };
+    assert_eq!(returned.accepted, None);
+}
+
+#[test]
+fn a_start_that_accepts_the_loss_of_metadata_believes_no_older_copy_of_a_target() {
+    let check = |reported: &TargetIdentity| {
+        let before = Some(known(9, 70));
+        let accepts = Acceptance::Metadata;
+        check_identity(&identity_context(), OstId(1), before, reported, accepts)
+    };
+    let refused = check(&opening(4, 69));
+    assert!(
+        matches!(refused, IdentityVerdict::OlderCopy(_)),
+        "{refused:?}"
+    );
+    // Opened again since the backup of the metadata.
+    for later in [opening(12, 75), with_owner((8, 801, 5_000), opening(4, 75))] {
+        let IdentityVerdict::Adopt(known) = check(&later) else {
+            panic!("refused");
+        };
+        assert_eq!(known.accepted, None);
     }
 }

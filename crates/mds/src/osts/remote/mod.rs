@@ -2,12 +2,12 @@
 
 mod report;
 
-pub(crate) use report::ReportOutcome;
+pub(crate) use report::{ReportOutcome, ReportingServer};
 
 use super::Targets;
 use super::entry::{TargetCondition, TargetEntry, UnknownSpace};
 use crate::limits::TARGET_REPORT_TIMEOUT;
-use gupfs_namespace::KnownTarget;
+use gupfs_namespace::{DrainSettings, KnownTarget};
 use gupfs_proto::capability::Capability;
 use gupfs_proto::cluster::{ClusterMap, TargetAddress};
 use gupfs_proto::{FsError, Incarnation, MapEpoch, OstId, OwnerEpoch};
@@ -105,6 +105,9 @@ impl Targets {
             lost_since: None,
             draining_since: None,
             is_removed: false,
+            domain: None,
+            accepted: None,
+            drain: DrainSettings::default(),
         };
         list.insert(
             ost,
@@ -115,6 +118,7 @@ impl Targets {
                 is_durable: false,
                 serving: None,
                 condition: TargetCondition::Expected("its server has not reported yet".into()),
+                older_copy: None,
                 down_since: None,
                 space: Err(UnknownSpace::not_reported()),
             },

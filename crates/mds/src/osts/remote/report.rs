@@ -3,14 +3,24 @@
 use crate::limits::TARGET_REPORT_TIMEOUT;
 use crate::osts::Targets;
 use crate::osts::entry::{
-    RemoteServer, ServingInstance, TargetCondition, TargetEntry, UnknownSpace,
+    OlderCopy, RemoteServer, ServingInstance, TargetCondition, TargetEntry, UnknownSpace,
 };
-use crate::osts::identity::{IdentityVerdict, check_identity};
-use crate::osts::lost;
+use crate::osts::identity::{Acceptance, IdentityVerdict, check_identity, copy_of};
+use crate::osts::{accept_loss, lost};
 use gupfs_namespace::KnownTarget;
-use gupfs_proto::FsError;
 use gupfs_proto::cluster::{OpenTargetReport, TargetIdentity, TargetReport, TargetVerdict};
+use gupfs_proto::{DomainName, FsError};
 use std::sync::atomic::Ordering::AcqRel;
+
+/// The server that reports, of an `OssReport`.
+#[derive(Clone, Copy)]
+pub(crate) struct ReportingServer<'a> {
+    pub(crate) address: &'a str,
+    /// The failure domain that it names.
+    pub(crate) domain: Option<DomainName>,
+    /// It has stopped its targets, and ends.
+    pub(crate) stopping: bool,
+}
 
 /// The result of one target's part of a report.
 pub(crate) enum ReportOutcome {
@@ -31,17 +41,17 @@ impl ReportOutcome {
 }
 
 impl Targets {
-    /// Handles the report of a server at `address` on one of its targets. A report that is not believed does not change the
-    /// target's recorded address.
+    /// Handles the report of a server on one of its targets. A report that is not believed does not change the target's address or
+    /// failure domain.
     ///
     /// # Errors
     /// `NotSupported` if this server uses local targets only.
     pub(crate) fn report(
         &self,
-        address: &str,
+        server: ReportingServer,
         report: &TargetReport,
-        leaves: bool,
     ) -> Result<ReportOutcome, FsError> {
+        let address = server.address;
         if self.dial.is_none() {
             return Err(FsError::NotSupported);
         }
@@ -66,22 +76,43 @@ impl Targets {
             Ok(open) => open,
             Err(why) => {
                 // A copy at another address that cannot be opened says nothing about the recorded target.
-                self.set_condition_at(entry, address, TargetCondition::Down(why.clone()));
+                let is_accepted = entry.recorded.is_some_and(|known| known.accepted.is_some());
+                let condition = match is_accepted {
+                    // It was refused, and has closed the copy that was accepted since.
+                    true => TargetCondition::Expected(accept_loss::restart_of(address)),
+                    false => TargetCondition::Down(why.clone()),
+                };
+                self.set_condition_at(entry, address, condition);
                 return Ok(ReportOutcome::wait(why.clone()));
             }
         };
-        let accept = self.identity_context.accept_loss && !entry.condition.is_up();
+        let accepts = match self.identity_context.accept_loss && !entry.condition.is_up() {
+            true => Acceptance::Metadata,
+            false => Acceptance::None,
+        };
         let verdict = check_identity(
             &self.identity_context,
             report.ost,
             entry.recorded,
             &open.identity,
-            accept,
+            accepts,
         );
         let (known, verdict) = match verdict {
             IdentityVerdict::Adopt(known) => (known, TargetVerdict::Adopt),
             IdentityVerdict::Serve(known) => (known, TargetVerdict::Serve),
             IdentityVerdict::Refused(why) => {
+                self.set_condition_at(entry, address, TargetCondition::Refused(why.clone()));
+                return Ok(ReportOutcome::refused(why));
+            }
+            IdentityVerdict::OlderCopy(why) => {
+                if !entry.condition.is_up() {
+                    entry.older_copy = Some(OlderCopy {
+                        copy: copy_of(&open.identity),
+                        why: why.clone(),
+                        address: Some(address.to_owned()),
+                        objects: open.space.map(|space| space.objects),
+                    });
+                }
                 self.set_condition_at(entry, address, TargetCondition::Refused(why.clone()));
                 return Ok(ReportOutcome::refused(why));
             }
@@ -91,8 +122,9 @@ impl Targets {
             tracing::warn!(ost = %report.ost, address, why, "an open instance of a target must wait");
             return Ok(ReportOutcome::wait(why));
         }
-        let record = entry.record(known);
-        let verdict = self.note_believed(entry, address, open, verdict, leaves);
+        let domain = server.domain;
+        let record = entry.record(KnownTarget { domain, ..known });
+        let verdict = self.note_believed(entry, address, open, verdict, server.stopping);
         Ok(ReportOutcome::Verdict(verdict, record))
     }
 
@@ -143,7 +175,7 @@ impl Targets {
                 self.epoch.fetch_add(1, AcqRel);
             }
         }
-        entry.condition = TargetCondition::Up;
+        (entry.condition, entry.older_copy) = (TargetCondition::Up, None);
         entry.space = open
             .space
             .ok_or_else(|| UnknownSpace::NotYet("its disk has not reported its free space".into()));

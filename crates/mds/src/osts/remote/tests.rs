@@ -5,7 +5,7 @@ use gupfs_proto::cluster::{
     OpenTargetReport, OwnerMark, TargetIdentity, TargetReport, TargetVerdict,
 };
 use gupfs_proto::data::{self, TargetCapacity};
-use gupfs_proto::{ClusterId, Incarnation, Seq};
+use gupfs_proto::{ClusterId, DomainName, Incarnation, Seq};
 use gupfs_rpc::{DialOss, Peer, Service};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,8 +75,16 @@ fn report_of_ost0(stamp: u64, run: u64, opening: u64) -> TargetReport {
     }
 }
 
+fn server(address: &str) -> ReportingServer<'_> {
+    ReportingServer {
+        address,
+        domain: None,
+        stopping: false,
+    }
+}
+
 fn verdict_on(targets: &Targets, address: &str, report: &TargetReport) -> TargetVerdict {
-    match targets.report(address, report, false) {
+    match targets.report(server(address), report) {
         Ok(ReportOutcome::Verdict(verdict, _)) => verdict,
         Ok(ReportOutcome::StoreOutdated(why)) => panic!("{why}"),
         Err(error) => panic!("{error}"),
@@ -170,7 +178,11 @@ async fn a_target_that_moves_is_believed_when_its_former_server_has_left_or_is_s
     opens(&targets, "new:1", (2, 71), 72);
     // And at an address whose server has reported that it ends.
     let stopped = report_of_ost0(4, 72, 72);
-    targets.report("new:1", &stopped, true).unwrap();
+    let leaving = ReportingServer {
+        stopping: true,
+        ..server("new:1")
+    };
+    targets.report(leaving, &stopped).unwrap();
     assert!(!targets.is_up(OstId(0)) || targets.is_waiting_for_first());
     opens(&targets, "third:1", (4, 72), 73);
 }
@@ -189,6 +201,9 @@ async fn after_a_start_a_live_original_reports_before_its_copy_is_believed() {
         lost_since: None,
         draining_since: None,
         is_removed: false,
+        domain: None,
+        accepted: None,
+        drain: DrainSettings::default(),
     };
     let identity_context = targets().identity_context;
     let recorded = BTreeMap::from([(OstId(0), known)]);
@@ -225,4 +240,47 @@ async fn a_target_that_was_never_added_is_not_taken() {
         ..report_of_ost0(1, 1, 2)
     };
     assert!(is_refused(&verdict_on(&targets, "real:1", &unknown)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_failure_domain_of_a_target_is_that_of_the_report_that_is_believed() {
+    let targets = targets();
+    let named = |address, name| ReportingServer {
+        domain: DomainName::new(name),
+        ..server(address)
+    };
+    let domain = || targets.recorded(OstId(0)).unwrap().domain;
+    opens(&targets, "real:1", (0, 0), 70);
+    assert_eq!(domain(), None);
+    // A new name must survive a power loss before anything is placed by it.
+    let report = report_of_ost0(1, 70, 70);
+    let outcome = targets.report(named("real:1", "r1"), &report).unwrap();
+    let ReportOutcome::Verdict(TargetVerdict::Serve, Some((known, true))) = outcome else {
+        panic!("it is not recorded");
+    };
+    targets.mark_durable(OstId(0), &known);
+    assert_eq!(domain(), DomainName::new("r1"));
+    let copy = report_of_ost0(0, 0, 72);
+    targets.report(named("copy:1", "r2"), &copy).unwrap();
+    assert_eq!(domain(), DomainName::new("r1"));
+    // Before a start has heard of it, too.
+    let identity_context = targets.identity_context;
+    let clock = FakePlatform::new(1).platform().clock;
+    let dial: Arc<dyn DialOss> = Arc::new(UnusedOss);
+    let recorded = BTreeMap::from([(OstId(0), targets.recorded(OstId(0)).unwrap())]);
+    let restarted = Targets::new(
+        identity_context,
+        clock,
+        Some(dial),
+        BTreeMap::new(),
+        recorded,
+    );
+    restarted.admit(Incarnation(6)).unwrap();
+    let (domains, is_named) = restarted.failure_domains();
+    assert!(is_named);
+    assert_eq!(domains.len(), 1);
+    assert_eq!(
+        (&*domains[0].name, &*domains[0].osts),
+        ("r1", &[OstId(0)][..])
+    );
 }

@@ -32,6 +32,8 @@ pub fn run_background_ops(test: &mut LargestRecords) {
             found,
         },
     );
+    let ost = test.server.file(ino).layout.components[0].targets[0];
+    test.run_background("expect objects", BackgroundOp::ExpectObjects { ino, ost });
     let found = stripes().map(|(component, stripe)| (component, stripe, true));
     let found = found.collect();
     test.run_background(
