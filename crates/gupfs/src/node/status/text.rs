@@ -282,6 +282,11 @@ fn background_tasks(out: &mut String, mds: &MdsStatus) {
             show_size(resync.bytes_copied),
             show_size(resync.bytes_compared)
         );
+    } else if resync.is_expected {
+        let _ = writeln!(
+            out,
+            "resync    it is due or under way: some files may have copies that lack writes"
+        );
     }
     scrub_text(out, mds);
     replacement_text(out, mds);
