@@ -2,8 +2,7 @@
 
 use crate::lost_osts::osts_of;
 use crate::mirrored_files::{
-    check, set_mirrored, wait_until_all_targets_are_up, wait_until_full,
-    write,
+    check, set_mirrored, wait_until_all_targets_are_up, wait_until_full, write,
 };
 use crate::running::{can_mount, command, gupfs};
 use crate::test_cluster::{TestCluster, text};

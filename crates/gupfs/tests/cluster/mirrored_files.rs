@@ -157,7 +157,7 @@ fn a_file_with_members_on_several_targets_of_a_silent_server_waits_for_it_once()
     if !can_mount() {
         return;
     }
-    let cluster = cluster_with_mirrors(2, 2);
+    let cluster = TestCluster::new(2, 2);
     let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::create_dir(a.join("kept")).unwrap();
     set_mirrored(&a.join("kept"));

@@ -2,9 +2,7 @@
 //! `gupfs ost accept-loss`.
 
 use crate::lost_osts::osts_of;
-use crate::mirrored_files::{
-    set_mirrored, wait_until_all_targets_are_up, wait_until_full,
-};
+use crate::mirrored_files::{set_mirrored, wait_until_all_targets_are_up, wait_until_full};
 use crate::running::{TIMEOUT, can_mount, command, gupfs};
 use crate::test_cluster::{Daemon, TestCluster, text};
 use std::fs;
