@@ -303,7 +303,10 @@ impl RequestMonitor {
                 if !objects.is_empty() =>
             {
                 // The client answers the change that these members lack.
-                if reply.seq > reply.durable {
+                if reply
+                    .change
+                    .is_some_and(|change| change.seq > reply.durable)
+                {
                     let promise = format!(
                         "inode {ino}: {host} was told before the record of stale members was durable"
                     );

@@ -26,6 +26,9 @@ const FAULT_TIME_OF_ONE_KIND: u64 = 25_000;
 /// So long that sessions end, some clients' twice.
 const FAULT_TIME_OF_LONG_PARTITIONS: u64 = 60_000;
 
+/// So long that each seed has several faults of one server after the other.
+const FAULT_TIME_OF_ONE_AT_A_TIME: u64 = 150_000;
+
 /// Number of files that all programs write.
 const SHARED: usize = 2;
 
@@ -65,6 +68,7 @@ fn run_plan(seed: u64, plan: FaultPlan, verbose: bool) -> SeedRun {
             }));
         }
         let fault_time = match cluster.fault_record.plan().only() {
+            None if plan == FaultPlan::OneAtATime => FAULT_TIME_OF_ONE_AT_A_TIME,
             None => FAULT_TIME,
             Some(FaultKind::LongPartitions | FaultKind::Freezes) => FAULT_TIME_OF_LONG_PARTITIONS,
             Some(_) => FAULT_TIME_OF_ONE_KIND,

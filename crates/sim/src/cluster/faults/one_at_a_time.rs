@@ -22,6 +22,9 @@ const STALL_MAX: u64 = 20_000;
 /// Clients give a silent member up after 4.5 s.
 const GIVEN_UP_AFTER: Duration = Duration::from_millis(5_500);
 
+/// A server's resync begins within this time, in milliseconds.
+const RESYNC_BEGINS_WITHIN: u64 = 10_000;
+
 /// Longest time with a full disk, in milliseconds.
 const FULL_MAX: u64 = 6_000;
 
@@ -46,11 +49,11 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
         let number = next_server(&cluster, &random, last);
         last = number;
         match random.below(20) {
-            0..9 => fail_server(&cluster, &random, number).await,
-            9..11 => partition(&cluster, &random, number).await,
-            11..14 => stall(&cluster, &random, number).await,
-            14 | 15 => metadata::fail_beside_clients(&cluster, &random).await,
-            16 | 17 => rot::rot_and_repair(&cluster, &random, number).await,
+            0..8 => fail_server(&cluster, &random, number).await,
+            8..10 => partition(&cluster, &random, number).await,
+            10..13 => stall(&cluster, &random, number).await,
+            13 | 14 => metadata::fail_beside_clients(&cluster, &random).await,
+            15..18 => rot::rot_and_repair(&cluster, &random, number).await,
             18 if !cluster.write_behind => kill_client(&cluster, &random).await,
             _ => fill_disk(&cluster, &random, number).await,
         }
@@ -100,12 +103,34 @@ async fn fail_server(cluster: &SimulatedCluster, random: &FakeRandom, number: us
         true => "power loss of an object server",
         false => "kill of an object server",
     });
-    oss.end(power_loss).await;
     let absence = [2_000, ABSENCE_MAX][random.below(2) as usize];
-    cluster.sleep(millis(random, absence)).await;
+    restart(cluster, number, power_loss, millis(random, absence)).await;
+    if random.one_in(3) {
+        fail_during_resync(cluster, random, number).await;
+    }
+}
+
+async fn restart(cluster: &SimulatedCluster, number: usize, power_loss: bool, absence: Duration) {
+    let oss = &cluster.osses[number];
+    oss.end(power_loss).await;
+    cluster.sleep(absence).await;
     let started = oss.start().await;
     started.expect("the object server starts when its disks work");
     cluster.record(format_args!("oss{number} starts"));
+}
+
+/// The server fails again while its members are brought up to date.
+async fn fail_during_resync(cluster: &SimulatedCluster, random: &FakeRandom, number: usize) {
+    pause_programs(cluster).await;
+    let resyncs = || cluster.monitor.rare_events().times("resync of a member");
+    let before = resyncs();
+    wait_until(cluster, RESYNC_BEGINS_WITHIN, || resyncs() > before).await;
+    cluster.sleep(millis(random, 50)).await;
+    let power_loss = random.one_in(2);
+    cluster.record(format_args!(
+        "oss{number} ends during a resync, power loss: {power_loss}"
+    ));
+    restart(cluster, number, power_loss, millis(random, 1_000)).await;
 }
 
 /// A client or the metadata server does not reach the object server, or gets nothing from it.

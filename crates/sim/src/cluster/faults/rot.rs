@@ -10,7 +10,7 @@ use gupfs_proto::limits::CHECKSUM_BLOCK;
 use gupfs_proto::{ObjectId, ObjectOffset, OstId};
 
 /// Most bits that rot at once.
-const BITS_MAX: u64 = 12;
+const BITS_MAX: u64 = 30;
 
 /// Longest time in which only readers meet the damage, in milliseconds; the metadata server asks for it every 10 s.
 const READERS_ONLY: u64 = 15_000;
