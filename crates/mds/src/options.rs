@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// What a server is started with.
 pub struct MdsOptions {
-    /// The open store, used by nothing else, and what recovery found in it.
-    pub kv: Kv,
+    /// The open store, which nothing else changes, and what recovery found in it.
+    pub kv: Arc<Kv>,
     pub found: KvRecovery,
     /// The disk that holds the store; used only to ask for its free space.
     pub disk: Disk,
@@ -46,14 +46,14 @@ pub struct MdsOptions {
 
 impl MdsOptions {
     pub fn new(
-        (kv, found): (Kv, KvRecovery),
+        (kv, found): (impl Into<Arc<Kv>>, KvRecovery),
         disk: Disk,
         platform: Platform,
         cluster: ClusterId,
         incarnation: Incarnation,
     ) -> MdsOptions {
         MdsOptions {
-            kv,
+            kv: kv.into(),
             found,
             disk,
             platform,

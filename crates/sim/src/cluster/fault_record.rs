@@ -57,6 +57,8 @@ struct FaultState {
     /// Number of clients that are dead or partitioned from the metadata server, and whether no further client may become so.
     absent_clients: u64,
     clients_stay: bool,
+    /// Number of failures of object servers that lost bytes or failed syncs, each while no other one failed.
+    object_failures: u64,
     /// Object servers have lost bytes that clients may keep.
     has_lost_cached_bytes: bool,
 }
@@ -100,6 +102,7 @@ impl FaultRecord {
                 isolated: vec![Vec::new(); clients],
                 absent_clients: 0,
                 clients_stay: false,
+                object_failures: 0,
                 has_lost_cached_bytes: false,
             }),
         }
@@ -128,6 +131,11 @@ impl FaultRecord {
         let mut state = self.state.lock();
         state.power_losses.objects += 1;
         state.has_lost_cached_bytes = true;
+    }
+
+    /// An object server loses unsynced bytes, or fails to sync them, while all others have them.
+    pub fn single_object_failure(&self) {
+        self.state.lock().object_failures += 1;
     }
 
     /// A client may have lost bytes that no object server had, and no other client knows.
@@ -239,6 +247,15 @@ impl FaultRecord {
             let mut spans = state.spans[fault as usize].iter();
             spans.any(|(from, until)| *from <= now && until.is_none_or(|until| until >= since))
         };
+        if self.plan == FaultPlan::OneAtATime {
+            let counts = matches!(
+                refusal,
+                FsError::TargetDown { .. } | FsError::StoreFailed(_)
+            );
+            return call.late
+                && (counts || is_loss(failure))
+                && self.state.lock().object_failures >= 2;
+        }
         match refusal {
             // All three become ESTALE.
             FsError::SessionEnded
