@@ -66,7 +66,7 @@ fn run_plan(seed: u64, plan: FaultPlan, verbose: bool) -> SeedRun {
             programs.push(cluster.spawn("administrator", async move {
                 administrator::work(one, random).await;
             }));
-        } else if conversions::is_there(seed) {
+        } else if conversions::is_there(seed) && plan != FaultPlan::OneAtATime {
             let one = cluster.clone();
             programs.push(cluster.spawn("conversions", async move {
                 conversions::work(one, random).await;
