@@ -45,7 +45,6 @@ case $part in
 esac
 export TMPDIR=/dev/shm
 . "$project/scripts/networks.sh"
-mds_flags=$(mirrors_flag)
 clients=$(wc -w <<<"$mounts")
 failover() { python3 "$project/scripts/failover.py" "$@"; }
 

@@ -14,7 +14,6 @@ pause_most=5 # seconds: no call of a program takes longer because of a lost obje
 flips=400
 if [ -z "${TMPDIR:-}" ] && [ "$(df --output=avail -B1 /dev/shm 2>/dev/null | tail -n 1)" -gt $((6 << 30)) ]; then export TMPDIR=/dev/shm; fi
 . "$project/scripts/networks.sh"
-mds_flags=$(mirrors_flag)
 begun=$(now)
 since() { calc "\"%.1f\", $(now) - $1"; }
 megabytes() { calc "\"%.1f MB\", $1 / 1e6"; }

@@ -1,7 +1,6 @@
 # Builds a cluster in networks of its own on one machine. Scripts source this file after they have set:
 #
 #   gupfs    the binary          servers, mounts    names of hosts, in words          rate    of each cable, as tc(8) writes it; or empty
-#   mds_flags   further flags of `gupfs mds`, in words; or not set
 #   loopback    yes: all hosts are addresses of one network's loopback device; or not set
 #
 # Everything that it makes is under $place or has $tag in its name, and is removed when the script ends, however it ends.
@@ -122,10 +121,7 @@ start() {
 }
 
 mds=$(address mds) key=$place/store/cluster.key
-start_mds() { start mds mds "$place/store" --listen "$mds:7700" --root-squash false ${mds_flags:-}; }
+start_mds() { start mds mds "$place/store" --listen "$mds:7700" --root-squash false; }
 start_oss() { start "$1" oss "$place/$1" --mds "$mds" --key "$key" --listen "$(address "$1"):7701"; }
 # start_mount HOST [FLAGS]
 start_mount() { start "$1" mount "$mds" "$place/$1" --key "$key" "${@:2}"; }
-
-# The flag with which a metadata server accepts mirrored files, if it has one.
-mirrors_flag() { "$gupfs" mds --help | grep -o -m 1 -e '--allow-mirrors' || true; }
