@@ -5,9 +5,11 @@ use super::clients::start_client;
 use super::network::reset_connections;
 use super::{crash, metadata, millis, rot, wait_until};
 use crate::cluster::host::Store;
-use crate::cluster::redundancy::{is_whole, stale_files, unequal_members};
+use crate::cluster::redundancy::{
+    is_whole, resync_status, stale_files, stale_targets, unequal_members,
+};
 use crate::cluster::simulated_cluster::SimulatedCluster;
-use gupfs_platform::fake::FakeRandom;
+use gupfs_platform::fake::{CallKind, FakeDisk, FakeRandom};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,7 +127,12 @@ async fn fail_during_resync(cluster: &SimulatedCluster, random: &FakeRandom, num
     let resyncs = || cluster.monitor.rare_events().times("resync of a member");
     let before = resyncs();
     wait_until(cluster, RESYNC_BEGINS_WITHIN, || resyncs() > before).await;
-    cluster.sleep(millis(random, 50)).await;
+    for target in &cluster.osses[number].targets {
+        let kind = [CallKind::Sync, CallKind::Any][random.below(2) as usize];
+        target.store.disk.die_at(kind, 1 + random.below(6));
+    }
+    let disks = cluster.osses[number].disks();
+    wait_until(cluster, 2_000, || disks.iter().any(FakeDisk::is_dead)).await;
     let power_loss = random.one_in(2);
     cluster.record(format_args!(
         "oss{number} ends during a resync, power loss: {power_loss}"
@@ -206,12 +213,18 @@ async fn wait_until_whole(cluster: &Arc<SimulatedCluster>) {
     pause_programs(cluster).await;
     cluster.sleep(SETTLED_AFTER).await;
     let until = cluster.millis() + WHOLE_WITHIN;
+    let (restart_at, mut restarted) = (until - WHOLE_WITHIN / 2, false);
     while !is_whole(cluster).await {
         assert!(
             cluster.millis() < until,
-            "not all members are full again: {:?}",
-            stale_files(cluster)
+            "not all members are full again: {:?}, {:?}",
+            stale_files(cluster),
+            resync_status(cluster).await
         );
+        if !restarted && cluster.millis() > restart_at {
+            restarted = true;
+            restart_servers_of_stale_members(cluster).await;
+        }
         cluster.sleep(Duration::from_millis(200)).await;
     }
     // Some may be changing at this moment.
@@ -225,6 +238,21 @@ async fn wait_until_whole(cluster: &Arc<SimulatedCluster>) {
     }
     cluster.record("all members are full and equal");
     cluster.program_pause.end();
+}
+
+/// An object with a change that was dropped half way cannot be fenced until its server is restarted.
+async fn restart_servers_of_stale_members(cluster: &SimulatedCluster) {
+    let why = resync_status(cluster).await;
+    let stale = stale_targets(cluster);
+    for (number, oss) in cluster.osses.iter().enumerate() {
+        if stale.iter().any(|ost| oss.has_target(*ost)) {
+            cluster.record(format_args!("oss{number} is restarted: {why:?}"));
+            cluster
+                .monitor
+                .count("restart for a member that stayed stale");
+            restart(cluster, number, false, Duration::from_secs(1)).await;
+        }
+    }
 }
 
 /// Returns when no program is in a call; all have closed their files soon after.
