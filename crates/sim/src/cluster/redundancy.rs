@@ -76,10 +76,11 @@ pub(super) fn stale_targets(cluster: &SimulatedCluster) -> BTreeSet<OstId> {
     stale.map(|(_, _, ost, ..)| ost).collect()
 }
 
-/// What the metadata server says of its resyncs; None while it does not run.
+/// What the metadata server says of its resyncs, and what its operations wait for; None while it does not run.
 pub(super) async fn resync_status(cluster: &SimulatedCluster) -> Option<String> {
     let mds = cluster.metadata.mds()?;
-    Some(format!("{:?}", mds.status().await.resync))
+    let status = mds.status().await;
+    Some(format!("{:?}, waits: {:?}", status.resync, status.waits))
 }
 
 /// Scrubs everything. None if the metadata server does not run.
