@@ -57,8 +57,9 @@ struct FaultState {
     /// Number of clients that are dead or partitioned from the metadata server, and whether no further client may become so.
     absent_clients: u64,
     clients_stay: bool,
-    /// Number of failures of object servers that lost bytes or failed syncs, each while no other one failed.
+    /// Number of failures of object servers, each while no other one failed, and of those among them that lost bytes or failed to sync them.
     object_failures: u64,
+    single_losses: u64,
     /// Object servers have lost bytes that clients may keep.
     has_lost_cached_bytes: bool,
 }
@@ -103,6 +104,7 @@ impl FaultRecord {
                 absent_clients: 0,
                 clients_stay: false,
                 object_failures: 0,
+                single_losses: 0,
                 has_lost_cached_bytes: false,
             }),
         }
@@ -133,9 +135,11 @@ impl FaultRecord {
         state.has_lost_cached_bytes = true;
     }
 
-    /// An object server loses unsynced bytes, or fails to sync them, while all others have them.
-    pub fn single_object_failure(&self) {
-        self.state.lock().object_failures += 1;
+    /// An object server fails while all others serve. `loses`: it loses unsynced bytes, or fails to sync them.
+    pub fn single_object_failure(&self, loses: bool) {
+        let state = &mut *self.state.lock();
+        state.object_failures += 1;
+        state.single_losses += u64::from(loses);
     }
 
     /// A client may have lost bytes that no object server had, and no other client knows.
@@ -252,9 +256,11 @@ impl FaultRecord {
                 refusal,
                 FsError::TargetDown { .. } | FsError::StoreFailed(_)
             );
-            return call.late
-                && (counts || is_loss(failure))
-                && self.state.lock().object_failures >= 2;
+            // A client does not learn that a member was made equal after it had lost what the client has not synced yet
+            // (docs/decisions, mirrors). It reports a loss if the other member's server has failed, too.
+            let state = self.state.lock();
+            let in_turn = state.object_failures >= 2 && state.single_losses >= 1;
+            return call.late && (counts || is_loss(failure)) && in_turn;
         }
         match refusal {
             // All three become ESTALE.

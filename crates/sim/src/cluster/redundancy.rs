@@ -42,6 +42,14 @@ pub(super) async fn check_at_rest(cluster: &SimulatedCluster, late: impl Fn() ->
             break;
         }
     }
+    check_full_members(cluster).await;
+}
+
+/// Members that count as full are equal.
+///
+/// # Panics
+/// If they are not.
+pub(super) async fn check_full_members(cluster: &SimulatedCluster) {
     let unequal = unequal_members(cluster).await;
     assert!(unequal.is_empty(), "at rest: {unequal:#?}");
 }
@@ -76,10 +84,11 @@ pub(super) fn stale_targets(cluster: &SimulatedCluster) -> BTreeSet<OstId> {
     stale.map(|(_, _, ost, ..)| ost).collect()
 }
 
-/// What the metadata server says of its resyncs; None while it does not run.
+/// What the metadata server says of its resyncs, and what its operations wait for; None while it does not run.
 pub(super) async fn resync_status(cluster: &SimulatedCluster) -> Option<String> {
     let mds = cluster.metadata.mds()?;
-    Some(format!("{:?}", mds.status().await.resync))
+    let status = mds.status().await;
+    Some(format!("{:?}, waits: {:?}", status.resync, status.waits))
 }
 
 /// Scrubs everything. None if the metadata server does not run.

@@ -81,7 +81,7 @@ fn reserved_space_is_there_when_a_client_has_filled_the_disks() {
 const RARE_ONE_AT_A_TIME: [(&str, u64); 7] = [
     ("member left out by its writer", 50),
     ("member full again", 50),
-    ("resync of a member cut short", 5),
+    ("resync of a member cut short", 1),
     ("both members of a stripe stale in turn", 50),
     ("requests left waiting", 10),
     ("rotten bit", 50),

@@ -77,13 +77,11 @@ async fn fail_server(cluster: &SimulatedCluster, random: &FakeRandom, number: us
     let oss = &cluster.osses[number];
     let stores: Vec<&Store> = oss.targets.iter().map(|target| &target.store).collect();
     let fault = random.below(5);
-    if !matches!(fault, 1 | 2) {
-        cluster.fault_record.single_object_failure();
-    }
     let power_loss = match fault {
         0 => {
             let store = stores[random.below(stores.len() as u64) as usize];
             cluster.record(format_args!("a sync of a disk of oss{number} fails"));
+            cluster.fault_record.single_object_failure(true);
             store.disk.fail_sync(1 + random.below(3));
             let before = store.disk.counters().failed_syncs;
             let failed = || store.disk.counters().failed_syncs > before;
@@ -114,6 +112,7 @@ async fn fail_server(cluster: &SimulatedCluster, random: &FakeRandom, number: us
 
 async fn restart(cluster: &SimulatedCluster, number: usize, power_loss: bool, absence: Duration) {
     let oss = &cluster.osses[number];
+    cluster.fault_record.single_object_failure(power_loss);
     oss.end(power_loss).await;
     cluster.sleep(absence).await;
     let started = oss.start().await;
