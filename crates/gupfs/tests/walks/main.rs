@@ -313,6 +313,7 @@ fn the_loss_of_an_ost_goes_as_its_walk_says() {
     };
     let taken = cluster.traces.during(|| {
         file.write_all_at(b"more", 64 << 10).unwrap();
+        file.sync_all().unwrap();
         drop(file);
         let begun = std::time::Instant::now();
         while !declare(&cluster).status.success() {
