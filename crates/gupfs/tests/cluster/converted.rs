@@ -187,7 +187,7 @@ fn lost_bytes_are_not_converted_into_zeros() {
     if !can_mount() {
         return;
     }
-    let cluster = TestCluster::new(2, 1);
+    let mut cluster = TestCluster::new(2, 1);
     let a = cluster.mounts[0].at.clone();
     wait_until_all_targets_are_up(&a);
     let path = a.join("f");
@@ -196,10 +196,16 @@ fn lost_bytes_are_not_converted_into_zeros() {
     file.sync_all().unwrap();
     drop(file);
     let ino = fs::metadata(&path).unwrap().ino();
-    let found = (0..2).flat_map(|oss| object_files(&cluster, oss, ino));
-    let lost = found.last().unwrap();
+    let lost = object_files(&cluster, 1, ino).pop().unwrap();
     let kept = cluster.store().parent().unwrap().join("kept");
-    fs::rename(&lost, &kept).unwrap();
+    // The server has the file open otherwise.
+    let mut move_file = |from: &Path, to: &Path| {
+        cluster.osses[1].kill();
+        fs::rename(from, to).unwrap();
+        cluster.osses[1].start_again();
+        wait_until_all_targets_are_up(&a);
+    };
+    move_file(&lost, &kept);
     let before = objects(&path);
     let refused = convert(&path, &["--count", "1"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
@@ -208,7 +214,7 @@ fn lost_bytes_are_not_converted_into_zeros() {
     assert!(why.contains("ost"), "{why}");
     assert_eq!(objects(&path), before);
     // Nor is a byte changed that does not match its checksum.
-    fs::rename(&kept, &lost).unwrap();
+    move_file(&kept, &lost);
     let damaged = OpenOptions::new()
         .read(true)
         .write(true)

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Files that cannot be converted at once, because a program writes them for instance, are tried so often, with a pause.
-const PASSES: usize = 3;
+const PASSES: usize = 6;
 const PASS_PAUSE: Duration = Duration::from_secs(1);
 
 /// Give existing files another layout: copies, stripes, units
@@ -171,8 +171,9 @@ impl Convert {
                 Ok(state) => state,
                 // Not this file: all of them.
                 Err(error) if error.exit == Exit::NotRunning => return Err(error),
+                // Object servers may not have reported to a metadata server that was just started.
                 Err(error) => {
-                    done.failed.push((path.to_path_buf(), error.to_string()));
+                    done.left.push((path.to_path_buf(), error.to_string()));
                     return Ok(());
                 }
             };
