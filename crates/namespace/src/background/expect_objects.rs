@@ -1,5 +1,5 @@
 use crate::driver::{FollowUp, OpResult};
-use crate::record::InodeBody;
+use crate::record::{Inode, InodeBody};
 use crate::salvage::mark_maybe_as_present_on;
 use crate::view::OpView;
 use gupfs_proto::{InodeId, OstId};
@@ -7,9 +7,10 @@ use gupfs_proto::{InodeId, OstId};
 /// Objects of the file on this OST that may exist count as present: the OST will serve an older copy of itself, and what the copy lacks was
 /// lost, and is no hole. The record must survive a power loss before the copy serves.
 pub(crate) fn expect_objects(view: &mut OpView, ino: InodeId, ost: OstId) -> OpResult<()> {
-    let Some(mut inode) = view.find_inode(ino)? else {
+    let Some(inode) = view.find_inode(ino)? else {
         return Ok(());
     };
+    let mut inode = Inode::clone(&inode);
     if mark_maybe_as_present_on(&mut inode, |on| on == ost)
         && let InodeBody::File(expected) = inode.body
     {
