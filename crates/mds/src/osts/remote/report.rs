@@ -105,7 +105,8 @@ impl Targets {
                 return Ok(ReportOutcome::refused(why));
             }
             IdentityVerdict::OlderCopy(why) => {
-                if !entry.condition.is_up() {
+                // At the target's own address no other process serves it any more.
+                if !entry.condition.is_up() || entry.is_known_at(address) {
                     entry.older_copy = Some(OlderCopy {
                         copy: copy_of(&open.identity),
                         why: why.clone(),
