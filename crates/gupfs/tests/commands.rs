@@ -24,7 +24,8 @@ fn help_lists_the_commands() {
           mds          Serve the metadata of a file system to other hosts; an empty directory becomes a new
                        store
           oss          Serve the object storage targets (OSTs) of this host
-          ost          Make targets for a cluster, empty and remove them, or declare that one is lost
+          ost          Make targets for a cluster, empty and remove them, declare that one is lost, or
+                       accept an older copy of one
           key          Make, list and revoke keys of hosts that mount
           mount        Mount a file system that servers on other hosts (or this one) serve
           tls          Make and renew certificates for a site without a CA
@@ -256,6 +257,7 @@ fn every_command_has_a_manual_page() {
         gupfs-mds.1
         gupfs-mount.1
         gupfs-oss.1
+        gupfs-ost-accept-loss.1
         gupfs-ost-add.1
         gupfs-ost-drain.1
         gupfs-ost-lost.1

@@ -23,6 +23,10 @@ pub(crate) struct ReportingServer<'a> {
 }
 
 /// The result of one target's part of a report.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the larger variant is the usual one, and lives as long as a report"
+)]
 pub(crate) enum ReportOutcome {
     /// What the target must do, and what to record before it is told so; with `true` the record must survive a power loss.
     Verdict(TargetVerdict, Option<(KnownTarget, bool)>),
