@@ -2,6 +2,7 @@
 #
 #   make demo        the five-minute demonstration: builds and mounts gupfs, works, kills it, restarts it, compares
 #   make demo-cluster  runs a metadata server, four object servers and three mounts in networks of their own; kills each once
+#   make demo-failover  loses a host, a disk and bits of a cluster with mirrored files, under load; then each object server in turn
 #   make test        runs all tests that must pass before a change lands; prints the tests that this host could not run
 #   make test-long   runs simulations, random calls, kills and power cuts, several times as many as `make test`
 #   make xfstests XFSTESTS=DIR   runs the quick group of xfstests, built in DIR, on a mount (XFSTESTS_ARGS: other tests);
@@ -13,6 +14,7 @@
 #   make bench-fuse  runs the last part of `bench`: FUSE requests a second to an empty file system, beside fuser and libfuse
 #   make bench-cluster  measures daemons over TCP on this host: streams, creating, unpacking, beside the local file system
 #   make bench-links measures which share of links of 400 Mbit/s a cluster uses, with 1, 2 and 4 object servers
+#   make bench-mirrors  measures files with two copies of each byte beside files without redundancy (MIRRORS: parts, for example "link away")
 #   make bench-seeds runs the plan `seeds` on a local directory, gupfs and GlusterFS; writes a page with the results
 #   make bench-suite measures the overhead of the evaluation suite: its programs beside bare loops of the same calls
 #   make build       builds the optimised binary, $(TARGET)/release/gupfs
@@ -28,10 +30,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 XFSTESTS_ARGS ?= -g quick
 
-.PHONY: xfstests help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-fuse bench-door bench-cluster bench-links bench-seeds bench-suite build lint install verify-peers
+.PHONY: xfstests help demo demo-cluster demo-failover test test-io-uring test-long fuzz mutants bench bench-fuse bench-door bench-cluster bench-links bench-mirrors bench-seeds bench-suite build lint install verify-peers
 
 help:
-	@sed -n '3,21s/^#   //p' Makefile
+	@sed -n '3,23s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -42,6 +44,11 @@ demo-cluster:
 	@scripts/need.sh demo-cluster
 	@$(CARGO) build --release --quiet -p gupfs --no-default-features
 	@scripts/demo-cluster.sh "$(TARGET)/release/gupfs"
+
+demo-failover:
+	@scripts/need.sh demo-failover
+	@$(CARGO) build --release --quiet -p gupfs --no-default-features
+	@scripts/demo-failover.sh "$(TARGET)/release/gupfs"
 
 build:
 	@scripts/need.sh build
@@ -125,6 +132,12 @@ bench-links:
 	@scripts/need.sh demo-cluster
 	$(CARGO) build --release -p gupfs
 	@scripts/bench-links.sh "$(TARGET)/release/gupfs"
+
+# MIRRORS: parts of the measurement (scripts/bench-mirrors.sh lists them), for example "latency away"; TURNS, SIZE: as the script describes.
+bench-mirrors:
+	@scripts/need.sh bench-mirrors
+	$(CARGO) build --release -p gupfs
+	@scripts/bench-mirrors.sh "$(TARGET)/release/gupfs" $(MIRRORS)
 
 # Measures the cost of a FUSE request by itself, beside the crate fuser and, if it is installed, libfuse. BENCH_FUSE: further flags of
 # `gupfs bench door`, for example BENCH_FUSE="--only lookup". LIBFUSE: the prefix of another libfuse (scripts/libfuse_null.sh describes how

@@ -1,6 +1,7 @@
 # Builds a cluster in networks of its own on one machine. Scripts source this file after they have set:
 #
 #   gupfs    the binary          servers, mounts    names of hosts, in words          rate    of each cable, as tc(8) writes it; or empty
+#   loopback    yes: all hosts are addresses of one network's loopback device; or not set
 #
 # Everything that it makes is under $place or has $tag in its name, and is removed when the script ends, however it ends.
 export LC_ALL=C
@@ -16,10 +17,23 @@ note() { printf '   %s\n' "$*"; }
 now() { date +%s.%N; }
 calc() { awk "BEGIN { printf $1 }"; }
 
+# Names what is left of the cluster, and fails if anything is.
+nothing_is_left() {
+    local left=0 host
+    if [ -e "$place" ]; then echo "left behind: $place" >&2; left=1; fi
+    if grep -F " $place/" /proc/self/mountinfo >&2; then echo "left behind: these mounts" >&2; left=1; fi
+    if ip netns list | grep "^$tag-" >&2; then echo "left behind: these networks" >&2; left=1; fi
+    for host in "${!pid[@]}"; do
+        if [ -n "${pid[$host]}" ] && kill -0 "${pid[$host]}" 2>/dev/null; then echo "left behind: $host, process ${pid[$host]}" >&2; left=1; fi
+    done
+    return "$left"
+}
+
 declare -A pid
 clean_up() {
     status=$?
     trap - EXIT INT TERM
+    set +e # otherwise the first step that has nothing to do would be the last
     for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
     for host in $mounts mds $servers; do
         [ -n "${pid[$host]:-}" ] && kill -9 "${pid[$host]}" 2>/dev/null
@@ -31,6 +45,7 @@ clean_up() {
     done
     for host in hub $hosts; do ip netns delete "$tag-$host" 2>/dev/null || true; done
     rm -rf "$place"
+    nothing_is_left || { [ "$status" != 0 ] || status=1; }
     [ "$status" = 0 ] || printf '\nIt failed (exit code %s).\n' "$status" >&2
     exit "$status"
 }
@@ -41,13 +56,14 @@ trap 'exit 130' INT TERM
 on() {
     local host=$1
     shift
-    nsenter --net="/run/netns/$tag-$host" "$@"
+    nsenter --net="$(network "$host")" "$@"
 }
+network() { if [ "${loopback:-}" = yes ]; then echo "/run/netns/$tag-hub"; else echo "/run/netns/$tag-$1"; fi; }
 
 address() {
     local number=1 host
     for host in $hosts; do
-        [ "$host" = "$1" ] && { echo "10.77.0.$number"; return; }
+        [ "$host" = "$1" ] && { if [ "${loopback:-}" = yes ]; then echo "127.0.0.$number"; else echo "10.77.0.$number"; fi; return; }
         number=$((number + 1))
     done
 }
@@ -55,10 +71,11 @@ address() {
 # slow NETNS DEVICE: limits outgoing packets of the device to the rate of a link.
 slow() { [ -z "${rate:-}" ] || tc -n "$tag-$1" qdisc add dev "$2" root tbf rate "$rate" burst 256k latency 100ms; }
 
-# Every host has one link to a switch.
+# Every host has one link to a switch (or, with `loopback`, there are no links).
 wire() {
     local host number=0
     ip netns add "$tag-hub"
+    if [ "${loopback:-}" = yes ]; then ip -n "$tag-hub" link set lo up; return; fi
     ip -n "$tag-hub" link add switch type bridge
     ip -n "$tag-hub" link set switch up
     for host in $hosts; do
@@ -74,6 +91,16 @@ wire() {
     done
 }
 
+# A host goes dark: its cable is pulled first, and then nothing that it sends arrives, not even the end of its connections.
+port() { echo "port${1##*.}"; }
+go_dark() {
+    ip -n "$tag-hub" link set "$(port "$(address "$1")")" down
+    kill -9 "${pid[$1]}"
+    wait "${pid[$1]}" 2>/dev/null || true
+    pid[$1]=
+}
+plug_in() { ip -n "$tag-hub" link set "$(port "$(address "$1")")" up; }
+
 # start HOST ARGUMENTS: starts gupfs on that host and waits until it reports that it is ready.
 start() {
     local host=$1 lines
@@ -81,7 +108,7 @@ start() {
     touch "$place/$host.out"
     lines=$(grep -c "ready in" "$place/$host.out" || true)
     # Not through `on`: the recorded process id must be that of gupfs itself.
-    nsenter --net="/run/netns/$tag-$host" "$gupfs" "$@" >>"$place/$host.out" 2>>"$place/$host.log" &
+    nsenter --net="$(network "$host")" "$gupfs" "$@" >>"$place/$host.out" 2>>"$place/$host.log" &
     pid[$host]=$!
     for _ in $(seq 600); do
         [ "$(grep -c "ready in" "$place/$host.out" || true)" -gt "$lines" ] && return
@@ -95,5 +122,6 @@ start() {
 
 mds=$(address mds) key=$place/store/cluster.key
 start_mds() { start mds mds "$place/store" --listen "$mds:7700" --root-squash false; }
-start_oss() { start "$1" oss "$place/$1" --mds "$mds" --key "$key" --listen 0.0.0.0:7701; }
-start_mount() { start "$1" mount "$mds" "$place/$1" --key "$key"; }
+start_oss() { start "$1" oss "$place/$1" --mds "$mds" --key "$key" --listen "$(address "$1"):7701"; }
+# start_mount HOST [FLAGS]
+start_mount() { start "$1" mount "$mds" "$place/$1" --key "$key" "${@:2}"; }

@@ -196,6 +196,11 @@ impl OstCalls {
         self.route.is_gone(ost)
     }
 
+    /// The other targets of this target's server.
+    pub fn others_on_server(&self, ost: OstId) -> Vec<OstId> {
+        self.route.others_on_server(ost)
+    }
+
     /// Returns when the session is valid for certain.
     ///
     /// # Errors

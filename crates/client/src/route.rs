@@ -153,6 +153,17 @@ impl Route {
         osts.known.get(&ost).map(|(address, _)| address.clone())
     }
 
+    /// The other targets at this target's address, which are silent if its server is. None of a target in this process.
+    pub fn others_on_server(&self, ost: OstId) -> Vec<OstId> {
+        let osts = self.osts.read();
+        let Some((address, _)) = osts.known.get(&ost) else {
+            return Vec::new();
+        };
+        let others = (osts.known.iter()).filter(|(other, _)| **other != ost);
+        let there = others.filter(|(_, (at, _))| !address.is_empty() && at == address);
+        there.map(|(other, _)| *other).collect()
+    }
+
     /// Whether the map that this client has does not list the target: no retry will find it.
     pub fn is_gone(&self, ost: OstId) -> bool {
         let osts = self.osts.read();

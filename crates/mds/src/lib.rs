@@ -13,6 +13,7 @@ mod callback;
 mod capabilities;
 mod capability_replies;
 mod client_operation;
+mod conversion;
 mod drain_room;
 mod drive;
 mod error;

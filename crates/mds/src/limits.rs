@@ -51,6 +51,17 @@ pub const LEAVE_OUT_PATIENCE: Duration = Duration::from_millis(200);
 /// The unit of the times in session capabilities: a later one than all issued so far is issued after this.
 pub const CREDENTIAL_TICK: Duration = Duration::from_millis(1);
 
+/// A conversion of a layout copies pieces of so many bytes, so many at a time.
+pub const CONVERSION_PIECE: u64 = 1 << 20;
+pub const CONVERSION_PIECES: u64 = 4;
+
+/// Files that wait for their conversion, and how long the result for one that nobody asks for is kept.
+pub const CONVERSIONS_MAX: usize = 1024;
+pub const CONVERSION_RESULT_KEPT: Duration = Duration::from_secs(60);
+
+/// How long a request for a conversion waits for its end. It is sent again.
+pub const CONVERSION_WAIT: Duration = Duration::from_secs(1);
+
 /// Pause of a background task before it sends a request again that an OST refused.
 pub const RETRY: Duration = Duration::from_secs(2);
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// What a server is started with.
 pub struct MdsOptions {
-    /// The open store, used by nothing else, and what recovery found in it.
-    pub kv: Kv,
+    /// The open store, which nothing else changes, and what recovery found in it.
+    pub kv: Arc<Kv>,
     pub found: KvRecovery,
     /// The disk that holds the store; used only to ask for its free space.
     pub disk: Disk,
@@ -35,9 +35,6 @@ pub struct MdsOptions {
     pub accept_loss: bool,
     /// What remote servers reported of their targets before the start (`TargetSurvey`), if loss is accepted.
     pub surveyed: Vec<SurveyedTarget>,
-    /// Directories may ask for mirrored files, which are not finished (docs/decisions/2026-11-26-mirrors.md). Files that are mirrored already stay
-    /// so without it.
-    pub allow_mirrors: bool,
     /// After so long the stale members on an OST that is down get other OSTs; None: they wait for it.
     pub rebuild_after: Option<Duration>,
     /// All objects are verified once in so long; None: only if an administrator asks for it.
@@ -49,14 +46,14 @@ pub struct MdsOptions {
 
 impl MdsOptions {
     pub fn new(
-        (kv, found): (Kv, KvRecovery),
+        (kv, found): (impl Into<Arc<Kv>>, KvRecovery),
         disk: Disk,
         platform: Platform,
         cluster: ClusterId,
         incarnation: Incarnation,
     ) -> MdsOptions {
         MdsOptions {
-            kv,
+            kv: kv.into(),
             found,
             disk,
             platform,
@@ -69,7 +66,6 @@ impl MdsOptions {
             key: None,
             accept_loss: false,
             surveyed: Vec::new(),
-            allow_mirrors: false,
             rebuild_after: Some(REBUILD_AFTER),
             scrub_period: Some(SCRUB_PERIOD),
             keep_sessions: false,

@@ -5,10 +5,12 @@ use crate::capability_replies::CapabilityReplies;
 use crate::client_operation::{ClientOperations, ReplyPosition};
 use crate::grace::Grace;
 use crate::in_flight::InFlightRequests;
+use crate::limits::CONVERSION_WAIT;
 use crate::locks::LockService;
 use crate::metadata_leases::LeaseService;
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
+use crate::pending_work::ConversionQueue;
 use crate::replay::Replay;
 use crate::serving::ServingState;
 use crate::session_registry::SessionRegistry;
@@ -17,9 +19,10 @@ use crate::stats::{MdsStats, OpKind};
 use crate::store::MetadataStore;
 use gupfs_namespace::rights::OpenRights;
 use gupfs_platform::Clock;
+use gupfs_proto::layout::ConversionState;
 use gupfs_proto::lease::LeaseReply;
 use gupfs_proto::meta::{self, MetaReply, MetaReplyBody, MetaRequest};
-use gupfs_proto::{FsError, OwnerEpoch, Seq, wire};
+use gupfs_proto::{FsError, InodeId, OwnerEpoch, Seq, wire};
 use std::sync::Arc;
 
 /// Handles the requests of clients.
@@ -37,8 +40,7 @@ pub struct RequestHandler {
     pub leases: Arc<LeaseService>,
     pub operations: ClientOperations,
     pub capability_replies: Arc<CapabilityReplies>,
-    /// Directories may ask for mirrored files.
-    pub allow_mirrors: bool,
+    pub conversions: Arc<ConversionQueue>,
     pub owner_epoch: OwnerEpoch,
     pub clock: Clock,
 }
@@ -94,12 +96,6 @@ impl RequestHandler {
         };
         self.check_instance(request)?;
         match &request.op {
-            meta::MetaOp::SetDefaultLayout {
-                layout: Some(layout),
-                ..
-            } if layout.is_redundant() && !self.allow_mirrors => {
-                return Err(FsError::NotSupported);
-            }
             meta::MetaOp::Renew => {
                 let session_capability = self.registry.renew(request.session)?;
                 return Ok(MetaReplyBody::Renewed { session_capability });
@@ -137,8 +133,26 @@ impl RequestHandler {
                     .await?;
                 self.locks.lock(origin, lock_request).await
             }
+            meta::MetaOp::ConvertLayout { ino, .. } => {
+                let decided = self.operations.execute(request, opens, position).await?;
+                self.convert(*ino, decided).await
+            }
             _ => self.operations.execute(request, opens, position).await,
         }
+    }
+
+    /// Has a file converted, if the state machine has decided that it needs that; replies how far it is after a moment.
+    async fn convert(
+        &self,
+        ino: InodeId,
+        decided: MetaReplyBody,
+    ) -> Result<MetaReplyBody, FsError> {
+        let MetaReplyBody::Conversion(ConversionState::Needed(layout)) = decided else {
+            return Ok(decided);
+        };
+        let queue = &self.conversions;
+        let state = queue.convert(ino, layout, &self.clock, CONVERSION_WAIT);
+        Ok(MetaReplyBody::Conversion(state.await))
     }
 
     /// A client's sequence numbers count in one instance of the server.

@@ -6,7 +6,8 @@ use crate::metadata_leases::LeaseStatus;
 use crate::origin::RequestOrigin;
 use crate::osts::MdsTargetStatus;
 use crate::pending_work::{
-    ConfirmStatus, PurgeStatus, ReplacementStatus, ResyncStatus, ScrubStatus, UnfinishedStatus,
+    ConfirmStatus, ConversionStatus, PurgeStatus, ReplacementStatus, ResyncStatus, ScrubStatus,
+    UnfinishedStatus,
 };
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
@@ -54,6 +55,7 @@ pub struct MdsStatus {
     /// Mirrored files with members on lost OSTs.
     pub replacement: ReplacementStatus,
     pub scrub: ScrubStatus,
+    pub conversions: ConversionStatus,
     pub targets: Vec<MdsTargetStatus>,
     /// The failure domains, if a server has named one.
     pub domains: Vec<FailureDomain>,
@@ -161,6 +163,7 @@ impl Mds {
             resync: parts.resync.status(),
             replacement: parts.replacement.status(),
             scrub: parts.scrub.status(),
+            conversions: parts.conversions.status(),
             targets: parts.targets.status(),
             domains: Some(parts.targets.failure_domains())
                 .and_then(|(domains, is_named)| is_named.then_some(domains))

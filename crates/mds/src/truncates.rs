@@ -13,7 +13,7 @@ use gupfs_namespace::{
     BackgroundOp, KeyRange, ParsedKey, Purge, PurgeAction, PurgeId, Record, RecordKind,
 };
 use gupfs_proto::{FsError, ObjectId, OstId, WriteVerifier};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -82,25 +82,21 @@ impl TruncateRunner {
             self.store.durable(origin, truncate.seq).await?;
             // The objects before the record: were the record durable and the objects not truncated, the removed bytes would show
             // again when the file grows. If an OST loses power in between, the loop truncates again.
+            let mut failed = BTreeSet::new();
             let blocks = loop {
-                let objects = self.reachable_objects(&truncate).await?;
-                let truncated = self.truncate_objects(&objects).await;
-                let (blocks, verifiers) = match truncated {
-                    // Its target has gone down meanwhile, and another member's has not; or it was declared lost.
-                    Err(FsError::TargetDown { .. })
-                        if self.reachable_objects(&truncate).await?.len() < objects.len() =>
-                    {
-                        continue;
+                let objects = self.reachable_objects(&truncate, &failed).await?;
+                match self.truncate_and_sync(&objects).await {
+                    Ok(Some(blocks)) => break blocks,
+                    Ok(None) => {}
+                    // It has gone down meanwhile, or answers and cannot write, and another member's has not; or it was declared lost.
+                    Err(FsError::TargetDown { ost, reason }) => {
+                        failed.insert(ost);
+                        let others = self.reachable_objects(&truncate, &failed).await?;
+                        if others.len() >= objects.len() {
+                            return Err(FsError::TargetDown { ost, reason });
+                        }
                     }
-                    truncated => truncated?,
-                };
-                let objects = objects.iter().map(|(ost, object, _)| (*ost, *object));
-                let synced_under = self.targets.sync_objects(objects).await?;
-                if verifiers
-                    .iter()
-                    .all(|(ost, verifier)| synced_under.get(ost) == Some(verifier))
-                {
-                    break blocks;
+                    Err(error) => return Err(error),
                 }
             };
             let id = truncate.id;
@@ -149,11 +145,12 @@ impl TruncateRunner {
         Ok((resumed, left))
     }
 
-    /// The objects to truncate, without those on lost targets, and without members of mirrored stripes whose targets are down: these are
-    /// stale.
+    /// The objects to truncate, without those on lost targets, and without members of mirrored stripes whose targets are down or have `failed`:
+    /// these are stale.
     async fn reachable_objects(
         &self,
         truncate: &PendingTruncate,
+        failed: &BTreeSet<OstId>,
     ) -> Result<Vec<(OstId, ObjectId, u64)>, FsError> {
         let is_lost = |(ost, ..): &&(OstId, ObjectId, u64)| self.targets.is_lost(*ost);
         let objects = truncate.objects.iter().filter(|it| !is_lost(it));
@@ -163,9 +160,22 @@ impl TruncateRunner {
         }
         let all = truncate.objects.iter().map(|(_, object, _)| *object);
         let ino = truncate.id.ino;
-        let left_out = self.mirrors.leave_out_unreachable(ino, all).await?;
+        let left_out = self.mirrors.leave_out_unreachable(ino, all, failed).await?;
         let is_reachable = |(_, object, _): &&(OstId, ObjectId, u64)| !left_out.contains(object);
         Ok(objects.filter(is_reachable).copied().collect())
+    }
+
+    /// Truncates and syncs these objects; returns the blocks that all stripes keep. None if an OST was restarted in between.
+    async fn truncate_and_sync(
+        &self,
+        objects: &[(OstId, ObjectId, u64)],
+    ) -> Result<Option<u64>, FsError> {
+        let (blocks, verifiers) = self.truncate_objects(objects).await?;
+        let objects = objects.iter().map(|(ost, object, _)| (*ost, *object));
+        let synced_under = self.targets.sync_objects(objects).await?;
+        let mut verifiers = verifiers.iter();
+        let is_synced = verifiers.all(|(ost, verifier)| synced_under.get(ost) == Some(verifier));
+        Ok(is_synced.then_some(blocks))
     }
 
     /// Truncates these objects, a few at a time; returns the blocks that all stripes keep, and the write verifier of each OST at that time.

@@ -7,7 +7,7 @@
 use gupfs_proto::{Generation, Layout, OwnerEpoch};
 
 /// The first generation of a file's next layout; the file has used generations below `next`.
-pub(crate) fn first_generation(next: u32, owner: OwnerEpoch) -> u32 {
+pub fn first_generation(next: u32, owner: OwnerEpoch) -> u32 {
     let window = u32::try_from(owner.0)
         .ok()
         .and_then(|owner| owner.checked_mul(1 << Generation::WINDOW_SHIFT));

@@ -10,7 +10,7 @@ use crate::caller::Caller;
 use crate::capability::{Capability, OpenCapability, SessionCapability};
 use crate::error::FsError;
 use crate::ids::{InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, Slot};
-use crate::layout::{DefaultLayout, Layout};
+use crate::layout::{ConversionState, DefaultLayout, Layout, LayoutChange};
 use crate::lock;
 use crate::name::Name;
 use crate::time::Timestamp;
@@ -365,6 +365,17 @@ pub enum MetaOp {
         /// size is a hole.) Only without `keep_lease`.
         inline: Option<Bytes>,
     },
+
+    // Since version 14.
+    /// Changes the layout of a file that has objects: the server copies its bytes to new objects while no session writes it. Only the owner
+    /// may. The reply is a `Conversion`, within a second or two; the request is sent again until it says `Done` or `Left`.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no file, for a layout that no file can have, or with fewer failure domains than copies.
+    ConvertLayout {
+        ino: InodeId,
+        change: LayoutChange,
+    },
 }
 
 /// Mode of a new inode: `mode` as the program requested it, and the `umask` of the program (a default ACL overrides it).
@@ -540,6 +551,9 @@ pub enum MetaReplyBody {
         /// Other sessions may write the file, too.
         is_concurrent: bool,
     },
+
+    // Since version 14, to operations of that version.
+    Conversion(ConversionState),
 }
 
 /// An open file: its attributes, layout and capability.

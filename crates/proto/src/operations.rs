@@ -89,6 +89,7 @@ pub enum ReplyKind {
     WriteBegun,
     /// `Opened`, or `WriteBegun` if the session has the exclusive lease.
     OpenedOrBegun,
+    Conversion,
     /// The reply to the operation in it.
     Inner,
 }
@@ -218,6 +219,7 @@ operations! {
     MarkStale { ino }        = "mark_stale",      Some(*ino),                Change,      LeaseHolder(*ino),                   Opened,           Client,   Same,                   12;
     CreateForWriting { dir } = "create",          Some(*dir),                Change,      Credentials,                         OpenedOrBegun,    Program,  Any,                    13;
     ReportWrites { ino }     = "end_write",       Some(*ino),                Change,      LeaseHolder(*ino),                   Attr,             Client,   Same,                   13;
+    ConvertLayout { ino }    = "convert_layout",  Some(*ino),                Read,        Credentials,                         Conversion,       Program,  Same,                   14;
 }
 
 /// The version of META that has an open with these flags: version 7 added O_APPEND.
@@ -342,6 +344,7 @@ impl ReplyKind {
             MetaReplyBody::WriteBegun { .. } => {
                 matches!(self, ReplyKind::WriteBegun | ReplyKind::OpenedOrBegun)
             }
+            MetaReplyBody::Conversion(_) => self == ReplyKind::Conversion,
             MetaReplyBody::LinkTarget(_) => self == ReplyKind::LinkTarget,
             MetaReplyBody::Entries { .. } => self == ReplyKind::Entries,
             MetaReplyBody::Xattr(_) => self == ReplyKind::Xattr,

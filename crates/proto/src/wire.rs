@@ -68,7 +68,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 8: open capabilities (two operations). 9: leases (an operation and two replies). 10: reading for a cache (an operation).
     // 11: concurrent write leases (three operations). 12: mirrored files (an operation; a kind of component in layouts, which no session
     // of a former version gets). 13: new files with a write lease (two operations).
-    (MessageKind::META, 6, 13),
+    // 14: the conversion of layouts.
+    (MessageKind::META, 6, 14),
     // 2: capabilities. 3: write verifiers. 4: numbered writes (an operation). 5: space reservations (two operations and their
     // replies). 6: fences of objects (an operation). 7: digests and repairs (three operations and their replies).
     (MessageKind::DATA, 3, 7),

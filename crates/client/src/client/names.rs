@@ -6,7 +6,7 @@ use crate::kernel_attributes::KernelInodes;
 use crate::names::DirListing;
 use crate::space::{FileSystemSpace, TargetSpace};
 use bytes::Bytes;
-use gupfs_proto::layout::DefaultLayout;
+use gupfs_proto::layout::{ConversionState, DefaultLayout, LayoutChange};
 use gupfs_proto::meta::{
     AccessMode, CreateMode, RemovedName, RenameMode, SetAttr, XattrMode, XattrName,
 };
@@ -328,6 +328,22 @@ impl Client {
         layout: Option<DefaultLayout>,
     ) -> impl Future<Output = Result<(), FsError>> {
         self.names.set_default_layout(caller, ino, layout)
+    }
+
+    /// Gives a file that has objects another layout, while no session writes it; nobody reads or writes it differently meanwhile. Returns after
+    /// a second or two how far it is: the caller asks again until it has ended.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no regular file and for a layout that no file can have; the metadata server's others.
+    pub async fn convert_layout(
+        &self,
+        caller: &Caller,
+        ino: InodeId,
+        change: LayoutChange,
+    ) -> Result<ConversionState, FsError> {
+        // The server revokes the write leases of other sessions only.
+        self.files.leases.release_for_server(ino).await?;
+        self.names.convert_layout(caller, ino, change).await
     }
 
     /// statfs(2).

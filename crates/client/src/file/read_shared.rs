@@ -35,7 +35,13 @@ impl FileIo {
         loop {
             Counters::add(&self.counters.asked_again, 1);
             self.leases.load(inode).await?;
-            let members = inode.state().objects.members_versions();
+            let (objects, has_mirrors) = {
+                let state = inode.state();
+                (
+                    state.objects.objects_version(),
+                    state.layout().is_mirrored(),
+                )
+            };
             let read = match self.objects.read(inode, offset, end).await {
                 // The layout may have changed meanwhile, and then the former layout's objects are missing legitimately.
                 Err(FsError::ObjectDamaged {
@@ -47,12 +53,12 @@ impl FileIo {
                 }
                 read => read?,
             };
-            if !read.is_short && members.is_empty() {
+            if !read.is_short && !has_mirrors {
                 return Ok(read);
             }
-            // A hole, or the file was truncated after its size was loaded; or members may have become stale.
+            // A hole; or the file was truncated after its size was loaded, or has other objects since; or members may have become stale.
             self.leases.load(inode).await?;
-            if inode.state().objects.members_versions() != members {
+            if inode.state().objects.objects_version() != objects {
                 continue;
             }
             if !read.is_short {

@@ -2,7 +2,7 @@
 
 use super::FileIo;
 use super::objects::SeekTo;
-use crate::inodes::{DataLocation, OpenFile};
+use crate::inodes::{ActiveInode, DataLocation, OpenFile};
 use gupfs_proto::{ByteCount, FileOffset, FsError};
 
 /// The st_blksize that programs see. Stripe units are multiples of it.
@@ -23,6 +23,24 @@ impl FileIo {
         let inode = &file.inode;
         let _held = inode.range_locks.shared(offset..FileOffset::MAX).await;
         self.leases.load(inode).await?;
+        loop {
+            let objects = inode.state().objects.objects_version();
+            let found = self.seek_loaded(inode, offset, to).await;
+            // Where the file has other objects since, the former ones may be removed, and look like holes.
+            self.leases.load(inode).await?;
+            if inode.state().objects.objects_version() == objects {
+                return found;
+            }
+        }
+    }
+
+    /// By the state here.
+    async fn seek_loaded(
+        &self,
+        inode: &ActiveInode,
+        offset: FileOffset,
+        to: SeekTo,
+    ) -> Result<FileOffset, FsError> {
         let (end, home, inline) = {
             let state = inode.state();
             (

@@ -83,6 +83,7 @@ pub fn affected_by(
         | MetaOp::ListXattr { .. }
         | MetaOp::StatFs
         | MetaOp::GetDefaultLayout { .. }
+        | MetaOp::ConvertLayout { .. }
         | MetaOp::OpenSession { .. }
         | MetaOp::CloseSession
         | MetaOp::Sync { .. }

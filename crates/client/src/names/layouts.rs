@@ -1,8 +1,8 @@
-//! The default layout of a directory.
+//! The default layout of a directory, and changes of the layouts of files.
 
 use super::Namespace;
 use crate::reply;
-use gupfs_proto::layout::DefaultLayout;
+use gupfs_proto::layout::{ConversionState, DefaultLayout, LayoutChange};
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
 use gupfs_proto::{Caller, FsError, InodeId};
 
@@ -32,5 +32,19 @@ impl Namespace {
     ) -> Result<(), FsError> {
         let op = MetaOp::SetDefaultLayout { ino, layout };
         reply::done("set_layout_rule", self.mds.call(caller, op).await?)
+    }
+
+    /// Asks for a file's conversion; returns how far it is after a moment.
+    pub async fn convert_layout(
+        &self,
+        caller: &Caller,
+        ino: InodeId,
+        change: LayoutChange,
+    ) -> Result<ConversionState, FsError> {
+        let op = MetaOp::ConvertLayout { ino, change };
+        match self.mds.call(caller, op).await? {
+            MetaReplyBody::Conversion(state) => Ok(state),
+            _ => reply::unexpected("convert_layout"),
+        }
     }
 }

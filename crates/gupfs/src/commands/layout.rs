@@ -1,4 +1,6 @@
-//! `gupfs layout`: shows the layout of a file, shows and sets the default layout of a directory.
+//! `gupfs layout`: shows and converts the layouts of files, shows and sets the default layout of a directory.
+
+mod convert;
 
 use crate::amount::parse_size;
 use crate::control::{ControlRequest, ControlTarget};
@@ -15,6 +17,7 @@ use std::path::{Path, PathBuf};
 pub enum Layout {
     Get(Get),
     Set(Set),
+    Convert(convert::Convert),
 }
 
 /// Show the layout of a file, or the default layout for new files of a directory
@@ -58,7 +61,7 @@ pub struct Set {
     /// Place the first stripe on this OST instead of the one with most free space
     #[arg(long, value_name = "N")]
     first_ost: Option<u16>,
-    /// What new files survive: 'mirror:N' (not finished; `gupfs mds --allow-mirrors`) stores each byte N times, on different hosts if there are several; 'none' once
+    /// What new files survive: 'mirror:N' stores each byte N times, on different hosts if there are several; 'none' once
     #[arg(long, default_value_t = Redundancy::None, value_name = "none|mirror:N")]
     redundancy: Redundancy,
     /// Remove the default layout of this directory: the parent directory decides again
@@ -71,6 +74,7 @@ impl Layout {
         match self {
             Layout::Get(get) => get.run(),
             Layout::Set(set) => set.run(),
+            Layout::Convert(convert) => convert.run(),
         }
     }
 }
@@ -103,7 +107,7 @@ impl Set {
         let view = set.map_err(|error| match self.redundancy {
             Redundancy::None => error,
             Redundancy::Mirror(copies) => error.todo(format!(
-                "mirrored files are not finished: they need `gupfs mds --allow-mirrors`; and mirror:{copies} needs OSTs in {copies} failure domains: those that `gupfs oss --domain NAME` names, else hosts, or on one host servers, or OSTs of one server"
+                "mirror:{copies} needs OSTs in {copies} failure domains: those that `gupfs oss --domain NAME` names, else hosts, or on one host servers, or OSTs of one server"
             )),
         })?;
         print!("{}", view.text());

@@ -46,9 +46,6 @@ pub struct Mds {
     /// Start although metadata that was acknowledged as durable is lost, or OSTs have served a later state of it; the log names each loss. (An older copy of an OST is accepted with `gupfs ost accept-loss`)
     #[arg(long)]
     accept_loss: bool,
-    /// Accept `gupfs layout set --redundancy mirror:N`, which is not finished: under partitions copies may differ
-    #[arg(long)]
-    allow_mirrors: bool,
     /// Print events (ready, stopping, stopped) as JSON objects, one a line
     #[arg(long)]
     json: bool,
@@ -69,7 +66,6 @@ impl Mds {
         let settings = daemon::mds::Settings {
             config,
             accept_loss: self.accept_loss,
-            allow_mirrors: self.allow_mirrors,
             json: self.json,
         };
         let threads = settings.config.threads.clone();

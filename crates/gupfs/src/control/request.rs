@@ -1,7 +1,7 @@
 //! Control requests and replies.
 
 use gupfs_proto::InodeId;
-use gupfs_proto::layout::DefaultLayout;
+use gupfs_proto::layout::{DefaultLayout, LayoutChange};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub enum ControlRequest {
         ino: InodeId,
         rule: Option<DefaultLayout>,
     },
+    /// Changes the layout of a file. The reply, after a second or two, is a `ConversionView`; the request is sent again until it says that the
+    /// conversion has ended.
+    LayoutConvert { ino: InodeId, change: LayoutChange },
     /// Unmounts and ends the process. The reply comes after the unmount; a mount in use is refused, unless forced.
     Stop { force: bool },
 }

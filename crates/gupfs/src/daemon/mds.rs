@@ -25,7 +25,6 @@ use std::sync::Arc;
 pub struct Settings {
     pub config: Config,
     pub accept_loss: bool,
-    pub allow_mirrors: bool,
     pub json: bool,
 }
 
@@ -193,7 +192,6 @@ async fn start(
     options.surveyed = surveyed;
     options.key = key;
     options.keep_sessions = true;
-    options.allow_mirrors = settings.allow_mirrors;
     if let Some(limit) = settings.config.mds.rebuild_after {
         options.rebuild_after = limit.time();
     }

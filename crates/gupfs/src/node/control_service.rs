@@ -7,7 +7,7 @@ use crate::control::{ControlHandler, ControlReply, ControlRequest, OstSpace, Syn
 use gupfs_client::{Client, TargetSpace};
 use gupfs_oss::Oss;
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
-use gupfs_proto::layout::DefaultLayout;
+use gupfs_proto::layout::{ConversionState, DefaultLayout, LayoutChange};
 use gupfs_proto::{Caller, FileKind, FsError, InodeId, Layout, ObjectId, OstId, Presence};
 use gupfs_rpc::Service;
 use gupfs_store::object::OstState;
@@ -35,6 +35,12 @@ impl ControlHandler for ControlService {
                 match self.set_layout(ino, rule).await {
                     Err(FsError::Invalid) if copies > 1 => self.too_few_domains(copies).await,
                     outcome => layout_reply(outcome),
+                }
+            }
+            ControlRequest::LayoutConvert { ino, change } => {
+                match self.convert_layout(ino, change).await {
+                    Ok(state) => ControlReply::good(&state),
+                    Err(refusal) => ControlReply::Bad(format!("refused: {refusal}")),
                 }
             }
             ControlRequest::Stop { force } => self.stop(force).await,
@@ -152,6 +158,15 @@ impl ControlService {
         let root = Caller::root();
         self.client()?.set_default_layout(&root, ino, rule).await?;
         self.layout(ino).await
+    }
+
+    async fn convert_layout(
+        &self,
+        ino: InodeId,
+        change: LayoutChange,
+    ) -> Result<ConversionState, FsError> {
+        let root = Caller::root();
+        self.client()?.convert_layout(&root, ino, change).await
     }
 
     /// Why the metadata server refused a default layout with so many copies.

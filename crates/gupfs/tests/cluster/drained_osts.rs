@@ -3,9 +3,7 @@
 
 use crate::full_disk::SmallDisk;
 use crate::lost_osts::{osts_of, wait_until_redundant};
-use crate::mirrored_files::{
-    check, cluster_with_mirrors, content, set_mirrored, wait_until_all_targets_are_up, write,
-};
+use crate::mirrored_files::{check, content, set_mirrored, wait_until_all_targets_are_up, write};
 use crate::running::{can_mount, command, gupfs};
 use crate::test_cluster::{TestCluster, text};
 use serde_json::Value;
@@ -62,7 +60,7 @@ fn a_drained_server_is_switched_off_and_no_byte_is_lost() {
     if !can_mount() {
         return;
     }
-    let mut cluster = cluster_with_mirrors(3, 2);
+    let mut cluster = TestCluster::new(3, 2);
     let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::create_dir(a.join("kept")).unwrap();
     set_mirrored(&a.join("kept"));
@@ -102,7 +100,7 @@ fn a_drained_server_is_switched_off_and_no_byte_is_lost() {
         // The drains go on after a restart of the metadata server, whose sweep for objects without a file runs at the same time.
         for _ in 0..4 {
             cluster.mds.kill();
-            cluster.mds.start_again_with(&["--allow-mirrors"]);
+            cluster.mds.start_again();
             std::thread::sleep(Duration::from_millis(700));
         }
         cluster.wait_until("held back by an open file", |status| {

@@ -2,8 +2,7 @@
 
 use crate::lost_osts::osts_of;
 use crate::mirrored_files::{
-    check, cluster_with_mirrors, set_mirrored, wait_until_all_targets_are_up, wait_until_full,
-    write,
+    check, set_mirrored, wait_until_all_targets_are_up, wait_until_full, write,
 };
 use crate::running::{can_mount, command, gupfs};
 use crate::test_cluster::{TestCluster, text};
@@ -48,7 +47,7 @@ fn copies_are_in_different_racks_and_a_rack_is_switched_off() {
     if !can_mount() {
         return;
     }
-    let mut cluster = cluster_with_mirrors(4, 1);
+    let mut cluster = TestCluster::new(4, 1);
     let a = cluster.mounts[0].at.clone();
     fs::create_dir(a.join("kept")).unwrap();
     set_mirrored(&a.join("kept"));
@@ -94,7 +93,7 @@ fn copies_are_in_different_racks_and_a_rack_is_switched_off() {
     for oss in [1, 3] {
         cluster.osses[oss].kill();
     }
-    cluster.mds.start_again_with(&["--allow-mirrors"]);
+    cluster.mds.start_again();
     cluster.wait_until("up in part", |status| {
         let targets = status["mds"]["targets"].as_array().unwrap();
         targets.iter().filter(|it| it["is_up"] == true).count() == 4

@@ -1,9 +1,7 @@
 //! An object server and its disks are lost for ever: mirrored files lose nothing, and get their second copies back; other files with bytes
 //! there fail at once.
 
-use crate::mirrored_files::{
-    check, cluster_with_mirrors, content, set_mirrored, wait_until_all_targets_are_up, write,
-};
+use crate::mirrored_files::{check, content, set_mirrored, wait_until_all_targets_are_up, write};
 use crate::running::{TIMEOUT, can_mount, command};
 use crate::test_cluster::{TestCluster, text};
 use serde_json::Value;
@@ -91,7 +89,7 @@ fn the_loss_of_a_disk_costs_no_byte_of_mirrored_files_and_no_wait() {
     if !can_mount() {
         return;
     }
-    let mut cluster = cluster_with_mirrors(3, 2);
+    let mut cluster = TestCluster::new(3, 2);
     let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::create_dir(a.join("kept")).unwrap();
     set_mirrored(&a.join("kept"));

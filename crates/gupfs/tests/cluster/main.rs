@@ -9,6 +9,7 @@ mod cached_reads;
 mod call_deadlines;
 mod checked;
 mod clocks;
+mod converted;
 mod drained_osts;
 mod encrypted;
 mod failing;

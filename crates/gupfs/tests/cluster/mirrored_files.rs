@@ -40,14 +40,6 @@ pub fn check(path: &Path, count: u64) {
     }
 }
 
-/// Object servers, and a metadata server that accepts mirrored files.
-pub fn cluster_with_mirrors(osses: usize, mounts: usize) -> TestCluster {
-    let mut cluster = TestCluster::new(osses, mounts);
-    cluster.mds.kill();
-    cluster.mds.start_again_with(&["--allow-mirrors"]);
-    cluster
-}
-
 /// As soon as the object servers have reported to the metadata server.
 pub fn set_mirrored(dir: &Path) {
     let begun = Instant::now();
@@ -109,7 +101,7 @@ fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
     if !can_mount() {
         return;
     }
-    let mut cluster = cluster_with_mirrors(2, 2);
+    let mut cluster = TestCluster::new(2, 2);
     let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
     fs::create_dir(a.join("kept")).unwrap();
     set_mirrored(&a.join("kept"));
@@ -147,20 +139,84 @@ fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
     check(&path, 100);
 }
 
+/// Writes one record into each of the first MiBs of the file; returns the time that each took.
+fn write_stripes(file: &File, version: u64) -> Vec<Duration> {
+    let write = |stripe: u64| {
+        let begun = Instant::now();
+        file.write_all_at(&content(version + stripe), stripe << 20)
+            .unwrap();
+        begun.elapsed()
+    };
+    (0..STRIPES).map(write).collect()
+}
+
+const STRIPES: u64 = 4;
+
 #[test]
-fn mirrored_files_are_refused_unless_the_metadata_server_allows_them() {
+fn a_file_with_members_on_several_targets_of_a_silent_server_waits_for_it_once() {
     if !can_mount() {
         return;
     }
-    let cluster = TestCluster::new(2, 1);
+    let cluster = TestCluster::new(2, 2);
+    let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
+    fs::create_dir(a.join("kept")).unwrap();
+    set_mirrored(&a.join("kept"));
     let set = command()
         .args(["layout", "set", "--redundancy", "mirror:2"])
+        .args(["--count", "all", "--first-component", "0"])
+        .arg(a.join("kept"))
+        .output()
+        .unwrap();
+    assert!(set.status.success(), "{set:?}");
+    wait_until_all_targets_are_up(&a.join("kept"));
+    let path = a.join("kept/f");
+    let file = File::create_new(&path).unwrap();
+    write_stripes(&file, 0);
+    assert_eq!(stale_objects(&path), 0);
+    let shown = command().args(["layout", "get"]).arg(&path).output();
+    let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
+    for ost in crate::lost_osts::osts_of(&cluster, 0) {
+        assert!(shown.contains(&format!("ost{ost} ")), "{shown}");
+    }
+
+    let silent = &cluster.osses[0];
+    silent.signal(rustix::process::Signal::STOP);
+    let mut took = write_stripes(&file, 10);
+    // Reads of what nobody has cached.
+    for stripe in 0..STRIPES {
+        let (other, mut read) = (File::open(b.join("kept/f")).unwrap(), vec![0; RECORD]);
+        let begun = Instant::now();
+        other.read_exact_at(&mut read, stripe << 20).unwrap();
+        took.push(begun.elapsed());
+        assert!(read == content(10 + stripe));
+    }
+    silent.signal(rustix::process::Signal::CONT);
+    took.sort();
+    let [.., second, first] = &took[..] else {
+        panic!("{took:?}")
+    };
+    // The first call that needs the server takes 4.5 s; the others know.
+    assert!(*first < Duration::from_secs(8), "{took:?}");
+    assert!(*second < Duration::from_secs(3), "{took:?}");
+    drop(file);
+    cluster.stop();
+}
+
+#[test]
+fn more_copies_than_failure_domains_are_refused_and_the_message_says_what_a_domain_is() {
+    if !can_mount() {
+        return;
+    }
+    // Two targets on one server.
+    let cluster = TestCluster::new(1, 1);
+    let set = command()
+        .args(["layout", "set", "--redundancy", "mirror:3"])
         .arg(&cluster.mounts[0].at)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&set.stderr);
     assert_eq!(set.status.code(), Some(1), "{said}");
-    assert!(said.contains("--allow-mirrors"), "{said}");
+    assert!(said.contains("in 3 failure domains"), "{said}");
 }
 
 #[test]
@@ -168,7 +224,7 @@ fn a_redundancy_that_the_servers_cannot_give_is_refused() {
     if !can_mount() {
         return;
     }
-    let cluster = cluster_with_mirrors(2, 1);
+    let cluster = TestCluster::new(2, 1);
     let set = command()
         .args(["layout", "set", "--redundancy", "mirror:3"])
         .arg(&cluster.mounts[0].at)

@@ -2,9 +2,7 @@
 //! `gupfs ost accept-loss`.
 
 use crate::lost_osts::osts_of;
-use crate::mirrored_files::{
-    cluster_with_mirrors, set_mirrored, wait_until_all_targets_are_up, wait_until_full,
-};
+use crate::mirrored_files::{set_mirrored, wait_until_all_targets_are_up, wait_until_full};
 use crate::running::{TIMEOUT, can_mount, command, gupfs};
 use crate::test_cluster::{Daemon, TestCluster, text};
 use std::fs;
@@ -264,7 +262,7 @@ fn an_older_copy_of_an_ost_that_is_accepted_serves_once_and_mirrored_files_lose_
     if !can_mount() {
         return;
     }
-    let mut cluster = cluster_with_mirrors(2, 0);
+    let mut cluster = TestCluster::new(2, 0);
     let point = cluster.mount_with(&["--deadline", "20s"]);
     let kept = point.join("kept");
     fs::create_dir(&kept).unwrap();
@@ -322,7 +320,7 @@ fn an_older_copy_of_an_ost_that_is_accepted_serves_once_and_mirrored_files_lose_
     let accepted = accept_when_refused(&cluster, osts[0]);
     assert_eq!(accepted["is_accepted"], true, "{accepted}");
     cluster.mds.kill();
-    cluster.mds.start_again_with(&["--allow-mirrors"]);
+    cluster.mds.start_again();
     cluster.osses[0].kill();
     cluster.osses[0].start_again();
     wait_until_up(&cluster, osts[0], true);

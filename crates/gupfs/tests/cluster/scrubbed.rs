@@ -1,6 +1,6 @@
 //! Damage on a disk: a scrub finds it, and repairs it from the other copy.
 
-use crate::mirrored_files::{check, cluster_with_mirrors, set_mirrored, stale_objects, write};
+use crate::mirrored_files::{check, set_mirrored, stale_objects, write};
 use crate::running::{can_mount, command};
 use crate::test_cluster::{TestCluster, text};
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const RECORDS: u64 = 30;
 
 /// The files with the bytes of this inode's objects, on one object server.
-fn object_files(cluster: &TestCluster, oss: usize, ino: u64) -> Vec<PathBuf> {
+pub fn object_files(cluster: &TestCluster, oss: usize, ino: u64) -> Vec<PathBuf> {
     fn below(dir: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
@@ -86,7 +86,7 @@ fn damage_is_repaired_from_the_other_copy_and_named_where_there_is_none() {
     if !can_mount() {
         return;
     }
-    let mut cluster = cluster_with_mirrors(2, 2);
+    let mut cluster = TestCluster::new(2, 2);
     let [at, other] = &cluster.mount_points()[..] else {
         panic!("two mounts")
     };
@@ -185,7 +185,7 @@ fn damage_that_a_program_meets_is_repaired_without_a_scrub() {
     if !can_mount() {
         return;
     }
-    let mut cluster = cluster_with_mirrors(2, 1);
+    let mut cluster = TestCluster::new(2, 1);
     let dir = cluster.mount_points()[0].join("mirrored");
     fs::create_dir(&dir).unwrap();
     set_mirrored(&dir);

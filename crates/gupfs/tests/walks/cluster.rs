@@ -9,6 +9,9 @@ use std::process::{Child, Command, Stdio};
 pub struct Cluster {
     pub traces: Traces,
     pub mounts: Vec<PathBuf>,
+    /// Options of commands that send requests to the metadata server.
+    pub mds: Vec<String>,
+    servers: Vec<Child>,
     processes: Vec<Child>,
     dir: tempfile::TempDir,
 }
@@ -33,8 +36,13 @@ impl Cluster {
 
     /// Over TCP, with one target.
     pub fn over_tcp(mounts: usize) -> Cluster {
+        Cluster::with_servers(1, mounts)
+    }
+
+    /// Over TCP, with object servers of one target each.
+    pub fn with_servers(servers: usize, mounts: usize) -> Cluster {
         let mut cluster = Cluster::empty();
-        let (store, osts) = (cluster.path("mds"), cluster.path("osts"));
+        let store = cluster.path("mds");
         let ready = cluster.start(
             "mds",
             command().args(["mds", &store, "--listen", "127.0.0.1:0"]),
@@ -43,27 +51,10 @@ impl Cluster {
             word_after(&ready, "served at "),
             format!("{store}/cluster.key"),
         );
-        std::fs::create_dir(&osts).unwrap();
-        let added = command()
-            .args([
-                "ost",
-                "add",
-                &format!("{osts}/disk"),
-                "--mds",
-                &at,
-                "--key",
-                &key,
-            ])
-            .output()
-            .unwrap();
-        assert!(added.status.success(), "{added:?}");
-        let listen = ["--listen", "127.0.0.1:0"];
-        cluster.start(
-            "oss",
-            command()
-                .args(["oss", &osts, "--mds", &at, "--key", &key])
-                .args(listen),
-        );
+        cluster.mds = ["--mds", &at, "--key", &key].map(String::from).into();
+        for server in 0..servers {
+            cluster.start_server(server);
+        }
         for mount in 0..mounts {
             let point = text(&cluster.new_mount_point());
             let args = ["mount", &at, &point, "--key", &key, "--transport", "device"];
@@ -72,10 +63,34 @@ impl Cluster {
         cluster
     }
 
+    fn start_server(&mut self, number: usize) {
+        let osts = self.path(&format!("osts{number}"));
+        std::fs::create_dir(&osts).unwrap();
+        let mut add = command();
+        add.args(["ost", "add", &format!("{osts}/disk")])
+            .args(&self.mds);
+        let added = add.output().unwrap();
+        assert!(added.status.success(), "{added:?}");
+        let mut serve = command();
+        serve
+            .args(["oss", &osts, "--listen", "127.0.0.1:0"])
+            .args(&self.mds);
+        self.start(&format!("oss{number}"), &mut serve);
+        let server = self.processes.pop().unwrap();
+        self.servers.push(server);
+    }
+
+    pub fn kill_server(&mut self, number: usize) {
+        self.servers[number].kill().unwrap();
+        self.servers[number].wait().unwrap();
+    }
+
     fn empty() -> Cluster {
         Cluster {
             traces: Traces::default(),
             mounts: Vec::new(),
+            mds: Vec::new(),
+            servers: Vec::new(),
             processes: Vec::new(),
             dir: tempfile::tempdir().unwrap(),
         }
@@ -110,7 +125,8 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         // Mounts were started last and end first.
-        for mut process in self.processes.drain(..).rev() {
+        let others = self.servers.drain(..);
+        for mut process in self.processes.drain(..).rev().chain(others) {
             let _ = process.kill();
             let _ = process.wait();
         }

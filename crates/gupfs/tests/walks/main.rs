@@ -43,6 +43,7 @@ fn every_walk_is_traced() {
         "create.md",
         "fsync.md",
         "lease-revocation.md",
+        "lost-ost.md",
         "read-again.md",
         "read.md",
         "recall.md",
@@ -286,6 +287,59 @@ fn a_concurrent_write_goes_as_its_walk_says() {
         a.write_all_at(b"more", 64 << 10).unwrap();
     });
     compare("concurrent-write.md", &taken);
+}
+
+/// An object server dies for ever while a program writes a file with two copies.
+#[test]
+fn the_loss_of_an_ost_goes_as_its_walk_says() {
+    if !running::can_mount() {
+        return;
+    }
+    let mut cluster = Cluster::with_servers(3, 1);
+    let dir = cluster.mounts[0].clone();
+    let mut set = running::command();
+    set.args(["layout", "set", "--redundancy", "mirror:2", "--count", "1"]);
+    let set = set.arg(&dir).output().unwrap();
+    assert!(set.status.success(), "{set:?}");
+    let file = written(&dir.join("file"));
+    file.sync_all().unwrap();
+    let lost = layout(&dir.join("file"))[1].0;
+    // Target and server have the same number here.
+    cluster.kill_server(lost as usize);
+    let declare = |cluster: &Cluster| {
+        let mut declare = running::command();
+        declare.args(["ost", "lost", &lost.to_string(), "--yes"]);
+        declare.args(&cluster.mds).output().unwrap()
+    };
+    let taken = cluster.traces.during(|| {
+        file.write_all_at(b"more", 64 << 10).unwrap();
+        drop(file);
+        let begun = std::time::Instant::now();
+        while !declare(&cluster).status.success() {
+            assert!(begun.elapsed() < running::TIMEOUT);
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        while (layout(&dir.join("file")).iter())
+            .any(|(ost, state)| *ost == lost || state == "stale")
+        {
+            assert!(begun.elapsed() < running::TIMEOUT);
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    });
+    compare("lost-ost.md", &taken);
+}
+
+/// The objects of a file's only component: OST and state.
+fn layout(path: &Path) -> Vec<(u64, serde_json::Value)> {
+    let mut get = running::command();
+    let got = get.args(["layout", "get", "--json"]).arg(path).output();
+    let shown: serde_json::Value = serde_json::from_slice(&got.unwrap().stdout).unwrap();
+    let objects = shown["file"]["components"][0]["objects"]
+        .as_array()
+        .unwrap();
+    let of =
+        |object: &serde_json::Value| (object["ost"].as_u64().unwrap(), object["state"].clone());
+    objects.iter().map(of).collect()
 }
 
 /// A changes the mode; B, which knew the file, asks for its attributes twice.

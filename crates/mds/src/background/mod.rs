@@ -2,7 +2,7 @@
 //!
 //! Owns   freeing the space of removed and forgotten files, confirming objects of files that were closed without a sync, asking
 //!        sessions whether they have removed files open, finishing work that an OST delayed, watching free space, verifying and
-//!        repairing objects, telling sessions of locks that were granted to their waiters, revoking leases of which there are too many.
+//!        repairing objects, giving files other layouts, telling sessions of locks that were granted to their waiters, revoking leases of which there are too many.
 //! Never  blocks a request: a step changes at most `BACKGROUND_BATCH` records.
 //! Enter  at `start`.
 
@@ -22,6 +22,7 @@ pub use sweep::SweepTask;
 pub use sweep_progress::{SweepProgress, SweepStatus};
 pub use unfinished::UnfinishedTask;
 
+use crate::conversion::ConversionTask;
 use crate::grace::Grace;
 use crate::locks::LockService;
 use crate::metadata_leases::LeaseService;
@@ -44,6 +45,7 @@ pub struct BackgroundTasks {
     pub replacement: ReplacementTask,
     pub scrub: ScrubTask,
     pub damage: DamageTask,
+    pub conversion: ConversionTask,
     pub space: Arc<SpaceWatch>,
     pub locks: Arc<LockService>,
     pub leases: Arc<LeaseService>,
@@ -66,6 +68,7 @@ impl BackgroundTasks {
             tasks.spawn("replacement", run_after(grace, self.replacement.run())),
             tasks.spawn("scrub", run_after(grace, self.scrub.run())),
             tasks.spawn("damage", run_after(grace, self.damage.run())),
+            tasks.spawn("conversion", run_after(grace, self.conversion.run())),
             tasks.spawn("space", self.space.run()),
             tasks.spawn("grants", self.locks.run_lock_grants()),
             tasks.spawn("lease excess", self.leases.run_excess(tasks.clone())),

@@ -44,6 +44,7 @@ impl ObjectCopy<'_> {
     /// # Errors
     /// Of a target; also if the object's target was restarted meanwhile.
     pub async fn run(&self) -> Result<CopiedBytes, FsError> {
+        tracing::trace!(target: "walk", file = file!(), "run");
         self.run_at(None).await
     }
 

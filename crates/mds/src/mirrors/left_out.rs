@@ -34,8 +34,8 @@ impl MirrorKeeper {
         }
     }
 
-    /// Of these objects of a file the ones that an operation of the server need not reach: their targets are down, another member's is not,
-    /// and they are stale when this returns.
+    /// Of these objects of a file the ones that an operation of the server need not reach: their targets are down or have `failed`, another
+    /// member's has not, and they are stale when this returns.
     ///
     /// # Errors
     /// Of the store.
@@ -43,6 +43,7 @@ impl MirrorKeeper {
         &self,
         ino: InodeId,
         objects: impl Iterator<Item = ObjectId>,
+        failed: &BTreeSet<OstId>,
     ) -> Result<BTreeSet<ObjectId>, FsError> {
         let mut left_out = BTreeSet::new();
         let Some(layout) = self.layout(ino).await? else {
@@ -60,7 +61,10 @@ impl MirrorKeeper {
             let Some((number, component, index)) = found else {
                 continue;
             };
-            let is_up = |index: usize| self.targets.is_up(component.targets[index]);
+            let is_up = |index: usize| {
+                let ost = component.targets[index];
+                self.targets.is_up(ost) && !failed.contains(&ost)
+            };
             let mut others = component.full_members(component.stripe_of(index));
             if component.presence.get(index) == Presence::Stale {
                 // A server that has ended before may not have told the session.

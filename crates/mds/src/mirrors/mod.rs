@@ -17,4 +17,4 @@ pub use left_out::MirrorKeeper;
 pub use lost_members::has_lost_bytes;
 pub use moves::bytes_to_move;
 pub use replacement::ReplacementTask;
-pub use resync::ResyncTask;
+pub use resync::{ResyncTask, owner_of};

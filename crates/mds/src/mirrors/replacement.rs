@@ -63,6 +63,7 @@ impl ReplacementTask {
         if lost.is_empty() && round.draining.is_empty() {
             return Ok(round);
         }
+        tracing::trace!(target: "walk", file = file!(), "walk");
         let found = self.bytes_to_move(&round.draining).await?;
         let mut passed = PassedBytes {
             found,

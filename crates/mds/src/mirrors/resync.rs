@@ -37,7 +37,7 @@ enum FileResync {
 }
 
 /// What the file's objects record of it.
-pub(super) fn owner_of(inode: &Inode) -> ObjectOwner {
+pub fn owner_of(inode: &Inode) -> ObjectOwner {
     ObjectOwner {
         uid: inode.uid,
         gid: inode.gid,

@@ -10,6 +10,7 @@ use crate::background::{
 };
 use crate::callback::CallbackTable;
 use crate::capabilities::CapabilityIssuer;
+use crate::conversion::{ConversionTask, FileConverter};
 use crate::drain_room::DrainRoom;
 use crate::grace::Grace;
 use crate::in_flight::InFlightRequests;
@@ -20,8 +21,8 @@ use crate::metadata_leases::LeaseService;
 use crate::mirrors::{ReplacementTask, ResyncTask};
 use crate::osts::Targets;
 use crate::pending_work::{
-    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, ReplacementProgress,
-    ResyncProgress, ScrubProgress, UnfinishedWork,
+    ConfirmProgress, ConversionQueue, PendingTruncates, PurgeQueue, RemovedFiles,
+    ReplacementProgress, ResyncProgress, ScrubProgress, UnfinishedWork,
 };
 use crate::placement::Placement;
 use crate::recover::StartRecovery;
@@ -67,8 +68,6 @@ pub struct MdsPartsInput {
     pub issuer: Option<Arc<CapabilityIssuer>>,
     /// Sessions outlive the server.
     pub keeps_sessions: bool,
-    /// Directories may ask for mirrored files.
-    pub allow_mirrors: bool,
     pub rebuild_after: Option<Duration>,
     pub scrub_period: Option<Duration>,
 }
@@ -98,6 +97,7 @@ pub struct MdsParts {
     pub resync: Arc<ResyncProgress>,
     pub replacement: Arc<ReplacementProgress>,
     pub scrub: Arc<ScrubProgress>,
+    pub conversions: Arc<ConversionQueue>,
     pub unfinished: Arc<UnfinishedWork>,
     pub driver: Arc<ShardDriver>,
     pub numbers: Arc<InodeNumbers>,
@@ -185,6 +185,7 @@ impl MdsParts {
             resync: pending.resync,
             replacement: pending.replacement,
             scrub: pending.scrub,
+            conversions: pending.conversions,
             unfinished: pending.unfinished,
             driver: driving.driver,
             numbers: driving.numbers,
@@ -223,6 +224,15 @@ impl MdsParts {
             driver: self.driver.clone(),
             targets: self.targets.clone(),
             progress: self.scrub.clone(),
+        }
+    }
+
+    fn file_converter(&self) -> FileConverter {
+        FileConverter {
+            store: self.store.clone(),
+            driver: self.driver.clone(),
+            targets: self.targets.clone(),
+            owner_epoch: self.owner_epoch,
         }
     }
 
@@ -277,6 +287,11 @@ impl MdsParts {
                 progress: self.scrub.clone(),
                 shards: self.store.shards(),
                 period: self.scrub_period,
+                clock: self.clock.clone(),
+            },
+            conversion: ConversionTask {
+                converter: self.file_converter(),
+                queue: self.conversions.clone(),
                 clock: self.clock.clone(),
             },
             damage: DamageTask {

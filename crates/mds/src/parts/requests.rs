@@ -73,7 +73,7 @@ impl RequestParts {
             leases: lower.leases.clone(),
             operations,
             capability_replies,
-            allow_mirrors: input.allow_mirrors,
+            conversions: pending.conversions.clone(),
             owner_epoch: input.owner_epoch,
             clock: input.platform.clock.clone(),
         };

@@ -14,12 +14,16 @@ pub struct ReplacementProgress {
 
 struct ExpectedReplacements {
     expected: bool,
+    /// A walk is under way.
+    is_running: bool,
     status: ReplacementStatus,
 }
 
 /// Progress of replacements, for `status`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct ReplacementStatus {
+    /// A walk is due or under way.
+    pub is_expected: bool,
     /// A walk over all inodes is under way, and has examined so many.
     pub is_walking: bool,
     pub inodes_examined: u64,
@@ -84,6 +88,7 @@ impl Default for ReplacementProgress {
             // OSTs may have been lost before this start.
             expected: Mutex::new(ExpectedReplacements {
                 expected: true,
+                is_running: false,
                 status: ReplacementStatus::default(),
             }),
             wake: Notify::new(),
@@ -104,12 +109,18 @@ impl ReplacementProgress {
     }
 
     pub fn status(&self) -> ReplacementStatus {
-        self.expected.lock().status.clone()
+        let replacements = self.expected.lock();
+        ReplacementStatus {
+            is_expected: replacements.expected || replacements.is_running,
+            ..replacements.status.clone()
+        }
     }
 
     /// Whether a walk is due; an OST that is lost from now on expects the next.
     pub fn take(&self) -> bool {
-        std::mem::take(&mut self.expected.lock().expected)
+        let mut replacements = self.expected.lock();
+        replacements.is_running = std::mem::take(&mut replacements.expected);
+        replacements.is_running
     }
 
     /// A walk has examined so many inodes.
@@ -149,6 +160,7 @@ impl ReplacementProgress {
                 },
             ),
         };
+        replacements.is_running = false;
         replacements.expected |= !is_complete;
         let status = &mut replacements.status;
         (status.is_walking, status.estimate) = (false, None);

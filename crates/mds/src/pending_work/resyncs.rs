@@ -9,12 +9,16 @@ pub struct ResyncProgress(Mutex<ExpectedResyncs>);
 
 struct ExpectedResyncs {
     expected: bool,
+    /// A round is under way.
+    is_running: bool,
     status: ResyncStatus,
 }
 
 /// Progress of resyncs, for `status`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct ResyncStatus {
+    /// There may be files with stale members that no complete round has examined since.
+    pub is_expected: bool,
     /// Since the start.
     pub files_done: u64,
     pub bytes_compared: u64,
@@ -38,6 +42,7 @@ impl Default for ResyncProgress {
     fn default() -> ResyncProgress {
         ResyncProgress(Mutex::new(ExpectedResyncs {
             expected: true,
+            is_running: false,
             status: ResyncStatus::default(),
         }))
     }
@@ -50,12 +55,18 @@ impl ResyncProgress {
     }
 
     pub fn status(&self) -> ResyncStatus {
-        self.0.lock().status.clone()
+        let resyncs = self.0.lock();
+        ResyncStatus {
+            is_expected: resyncs.expected || resyncs.is_running,
+            ..resyncs.status.clone()
+        }
     }
 
     /// Whether a round is due; a member that becomes stale from now on expects the next.
     pub fn take(&self) -> bool {
-        std::mem::take(&mut self.0.lock().expected)
+        let mut resyncs = self.0.lock();
+        resyncs.is_running = std::mem::take(&mut resyncs.expected);
+        resyncs.is_running
     }
 
     /// Notes the result of a round.
@@ -66,6 +77,7 @@ impl ResyncProgress {
             why: Some(error.to_string()),
             ..ResyncRound::default()
         });
+        resyncs.is_running = false;
         resyncs.expected |= round.left > 0;
         let status = &mut resyncs.status;
         status.files_done += round.done;
@@ -73,5 +85,34 @@ impl ResyncProgress {
         status.bytes_copied += round.copied;
         status.files_left = round.left;
         status.last_error = round.why;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resync_is_expected_until_a_round_that_began_later_has_left_nothing() {
+        let progress = ResyncProgress::default();
+        progress.expect();
+        assert!(progress.take());
+        // The round is under way, and does not see this member any more.
+        assert!(progress.status().is_expected);
+        progress.expect();
+        progress.ended(Ok(ResyncRound::default()));
+        assert!(progress.status().is_expected);
+        assert!(progress.take());
+        let left = ResyncRound {
+            left: 1,
+            ..ResyncRound::default()
+        };
+        progress.ended(Ok(left));
+        assert!(progress.status().is_expected);
+        assert!(progress.take());
+        progress.ended(Ok(ResyncRound::default()));
+        assert!(!progress.status().is_expected);
+        assert!(!progress.take());
+        assert!(!progress.status().is_expected);
     }
 }

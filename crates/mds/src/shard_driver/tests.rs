@@ -58,7 +58,6 @@ async fn parts() -> MdsParts {
         )),
         issuer: None,
         keeps_sessions: false,
-        allow_mirrors: false,
         rebuild_after: None,
         scrub_period: None,
         platform,

@@ -142,7 +142,7 @@ async fn read_store(options: &mut MdsOptions) -> Result<StoreContents, StartErro
 
 /// The parts of the server; nothing runs yet.
 fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
-    let kv = Arc::new(options.kv);
+    let kv = options.kv;
     let StoreContents { format, lost, .. } = contents;
     let owner_epoch = OwnerEpoch(options.found.log.epoch.0 + lost.epochs_skipped);
     let identity_context = IdentityContext {
@@ -194,7 +194,6 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
         targets: Arc::new(targets),
         issuer,
         keeps_sessions: options.keep_sessions,
-        allow_mirrors: options.allow_mirrors,
         rebuild_after: options.rebuild_after,
         scrub_period: options.scrub_period,
     })

@@ -12,6 +12,7 @@ impl TargetRecords {
     /// # Errors
     /// `TargetDown` for a target that was never recorded; of the store.
     pub async fn declare_lost(&self, ost: OstId, while_serving: bool) -> ClusterReply {
+        tracing::trace!(target: "walk", file = file!(), "declare_lost");
         let now = self.clock.now();
         let (since, is_new) = match self.targets.declare_lost(ost, while_serving, now)? {
             LossDeclaration::Serves(address) => {

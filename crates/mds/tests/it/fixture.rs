@@ -28,7 +28,6 @@ pub struct Start {
     pub dial: Option<Arc<dyn DialOss>>,
     pub accept_loss: bool,
     pub keep_sessions: bool,
-    pub allow_mirrors: bool,
     pub rebuild_after: Option<Duration>,
     pub cache_bytes: usize,
     pub segment_bytes: u64,
@@ -43,7 +42,6 @@ impl Start {
             dial: None,
             accept_loss: false,
             keep_sessions: false,
-            allow_mirrors: false,
             rebuild_after: None,
             cache_bytes: 8 << 20,
             segment_bytes: 4 << 20,
@@ -76,7 +74,6 @@ impl Start {
         options.accept_loss = self.accept_loss;
         options.shards = self.shards;
         options.keep_sessions = self.keep_sessions;
-        options.allow_mirrors = self.allow_mirrors;
         options.rebuild_after = self.rebuild_after;
         Mds::start(options).await
     }

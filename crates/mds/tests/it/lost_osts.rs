@@ -243,8 +243,7 @@ async fn with_mirrored_file(fixture: &mut Simulated, osts: u16) -> (ServerInstan
         fixture.osts.push(FakeOst::new(ost));
     }
     let platform = fixture.platform();
-    let mut options = fixture.start_options(&platform);
-    options.allow_mirrors = true;
+    let options = fixture.start_options(&platform);
     let mds = fixture.start_as(options).await.unwrap();
     let client = Client::open(&mds).await;
     let mut layout = DefaultLayout::default();

@@ -10,9 +10,9 @@ pub(crate) fn expect_objects(view: &mut OpView, ino: InodeId, ost: OstId) -> OpR
     let Some(inode) = view.find_inode(ino)? else {
         return Ok(());
     };
-    let mut inode = Inode::clone(&inode);
-    if mark_maybe_as_present_on(&mut inode, |on| on == ost)
-        && let InodeBody::File(expected) = inode.body
+    let mut expected = Inode::clone(&inode);
+    if mark_maybe_as_present_on(&mut expected, |on| on == ost)
+        && let InodeBody::File(expected) = expected.body
     {
         view.change_file(ino, |inode, file| {
             file.layout = expected.layout;

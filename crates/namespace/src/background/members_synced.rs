@@ -18,6 +18,7 @@ pub(crate) fn members_synced(
     ino: InodeId,
     objects: &[(u32, u32)],
 ) -> OpResult<()> {
+    tracing::trace!(target: "walk", file = file!(), "members_synced");
     let Some(inode) = view.find_inode(ino)? else {
         view.remove(RecordKey::stale_members(ino));
         return Ok(());

@@ -11,7 +11,9 @@ mod purge_done;
 mod record_orphan;
 mod recover_write_lease;
 mod repair;
+mod replace_layout;
 mod replace_members;
+mod reserve_generations;
 mod reserve_inode_numbers;
 mod truncate_done;
 
@@ -21,7 +23,8 @@ use crate::key::PurgeId;
 use crate::steps::orphan;
 use crate::view::OpView;
 use gupfs_proto::data::ObjectStat;
-use gupfs_proto::{InodeId, OstId, SessionId, VirtualShard};
+use gupfs_proto::{InodeId, Layout, OstId, SessionId, VirtualShard};
+use std::ops::Range;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BackgroundOp {
@@ -82,6 +85,18 @@ pub enum BackgroundOp {
         ino: InodeId,
         objects: Vec<(u32, u32, OstId)>,
     },
+    /// The file's objects with these generations are the server's to make: it is about to copy the file's bytes to them.
+    ReserveGenerations {
+        ino: InodeId,
+        generations: Range<u32>,
+    },
+    /// The file's bytes were copied to the objects of this layout, on disk, and take so many blocks of 512 bytes there: it is the file's from
+    /// now on, and the former objects are removed. The file has not changed since the driver began to copy, and no session can write it.
+    ReplaceLayout {
+        ino: InodeId,
+        layout: Layout,
+        blocks: u64,
+    },
     /// Remove the session's stored replies in this shard, and in the first shard its `S` record.
     DropSession {
         session: SessionId,
@@ -132,6 +147,14 @@ pub(crate) fn apply(view: &mut OpView, ctx: &OpContext, op: &BackgroundOp) -> Op
         BackgroundOp::MoveObjects { ino, objects } => {
             move_objects::move_objects(view, *ino, objects)
         }
+        BackgroundOp::ReserveGenerations { ino, generations } => {
+            reserve_generations::reserve_generations(view, *ino, generations)
+        }
+        BackgroundOp::ReplaceLayout {
+            ino,
+            layout,
+            blocks,
+        } => replace_layout::replace_layout(view, *ino, layout, *blocks),
         BackgroundOp::DropSession { session, shard } => {
             drop_session::drop_session(view, *session, *shard)
         }

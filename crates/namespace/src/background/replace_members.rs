@@ -14,6 +14,7 @@ pub(crate) fn replace_members(
     ost: OstId,
     only_stale: bool,
 ) -> OpResult<()> {
+    tracing::trace!(target: "walk", file = file!(), "replace_members");
     let Some(inode) = view.find_inode(ino)? else {
         return Ok(());
     };

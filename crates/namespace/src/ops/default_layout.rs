@@ -28,13 +28,8 @@ pub(crate) fn set_default_layout(
     layout: Option<&DefaultLayout>,
 ) -> OpResult<MetaReplyBody> {
     if let Some(layout) = layout {
-        layout.check()?;
-        let copies = layout.components.iter().map(|c| c.redundancy.copies());
-        let copies = copies.max().unwrap_or(1);
-        if copies > placement::domain_count(targets).max(1) {
-            return Err(FsError::Invalid.into());
-        }
-        if copies > 1 {
+        placement::check_default_layout(layout, targets)?;
+        if layout.is_redundant() {
             feature::require(view, StoreFormat::MIRRORS)?;
         }
     }

@@ -9,6 +9,7 @@ mod acl_change;
 mod begin_read;
 mod begin_write;
 mod begin_write_at;
+mod convert_layout;
 mod create;
 mod default_layout;
 mod downgrade_write;
@@ -189,6 +190,9 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
             *kill_privileges,
             *contended,
         ),
+        MetaOp::ConvertLayout { ino, change } => {
+            convert_layout::convert_layout(view, session, caller, ctx.targets, *ino, change)
+        }
         MetaOp::MarkStale { ino, objects } => mark_stale::mark_stale(view, *ino, objects),
         MetaOp::DowngradeWrite { ino, report } => {
             downgrade_write::downgrade_write(view, session.id, *ino, report)

@@ -4,10 +4,10 @@
 mod mirrors;
 
 pub use mirrors::choose_replacement;
-pub(crate) use mirrors::domain_count;
+use mirrors::domain_count;
 
 use gupfs_proto::layout::{Component, ComponentState, DefaultComponent, DefaultLayout};
-use gupfs_proto::limits::STRIPE_COUNT_MAX;
+use gupfs_proto::limits::{MIRROR_COPIES_MAX, STRIPE_COUNT_MAX};
 use gupfs_proto::meta::PlacementTarget;
 use gupfs_proto::{FileOffset, FsError, Generation, InodeId, Layout, OstId, PresenceMap};
 
@@ -21,7 +21,7 @@ use gupfs_proto::{FileOffset, FsError, Generation, InodeId, Layout, OstId, Prese
 ///
 /// # Errors
 /// `NoSpace` without a usable target, or with fewer domains than copies.
-pub(crate) fn choose_layout(
+pub fn choose_layout(
     default_layout: &DefaultLayout,
     targets: &[PlacementTarget],
     ino: InodeId,
@@ -60,6 +60,38 @@ pub(crate) fn choose_layout(
         next = (first + count) % usable.len();
     }
     Ok(Layout { components })
+}
+
+/// # Errors
+/// `Invalid` for a layout that no file can have: its ranges, units or counts are out of bounds, or there are fewer failure domains than copies.
+pub(crate) fn check_default_layout(
+    layout: &DefaultLayout,
+    targets: &[PlacementTarget],
+) -> Result<(), FsError> {
+    layout.check()?;
+    let copies = layout.components.iter().map(|c| c.redundancy.copies());
+    let copies = copies.max().unwrap_or(1);
+    let fits = copies <= MIRROR_COPIES_MAX && copies <= domain_count(targets).max(1);
+    fits.then_some(()).ok_or(FsError::Invalid)
+}
+
+/// Whether a file with this layout is laid out as the default layout says, on however many of these targets it got.
+pub(crate) fn has_shape(
+    layout: &Layout,
+    default_layout: &DefaultLayout,
+    targets: &[PlacementTarget],
+) -> bool {
+    let usable = targets.iter().filter(|it| it.usable && it.free > 0).count();
+    let found = layout.as_default().components;
+    let wanted = &default_layout.components;
+    found.len() == wanted.len()
+        && found.iter().zip(wanted).all(|(found, wanted)| {
+            let count = stripe_count(wanted, usable);
+            found.to == wanted.to
+                && found.unit == wanted.unit
+                && found.redundancy == wanted.redundancy
+                && (found.count == wanted.count || found.count as usize == count)
+        })
 }
 
 fn stripe_count(template: &DefaultComponent, usable: usize) -> usize {

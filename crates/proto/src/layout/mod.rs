@@ -1,12 +1,14 @@
 //! Layouts: the mapping of a file's bytes to components, stripe units and objects. The only division that maps an offset to an
 //! object is here.
 
+mod change;
 mod component;
 mod default_layout;
 mod mirror;
 mod presence;
 mod redundancy;
 
+pub use change::{ConversionState, LayoutChange};
 pub use component::{Component, ComponentKind, ComponentState};
 pub use default_layout::{DefaultComponent, DefaultLayout};
 pub use presence::{Presence, PresenceMap};

@@ -153,7 +153,7 @@ impl AccessCheck {
             object_capability,
         } = arrived.credentials
         else {
-            return Ok(None);
+            return self.check_server(arrived, reply);
         };
         if let Err(FsError::Capability(fault)) = reply {
             return Ok(match fault {
@@ -188,6 +188,25 @@ impl AccessCheck {
             });
         }
         Ok(renewed.then_some("renewed session capability"))
+    }
+
+    /// A request of the metadata server.
+    fn check_server(
+        &self,
+        arrived: &ArrivedRequest,
+        reply: &DataReply,
+    ) -> Result<Option<&'static str>, String> {
+        let changed = arrived.object.filter(|_| arrived.changes && reply.is_ok());
+        match changed.filter(|object| self.left_out.contains(object)) {
+            // A removed object is gone, and a repair undoes no write.
+            Some(object) if !matches!(arrived.op, "remove" | "set_aside" | "repair") => {
+                Err(format!(
+                    "oss{} did a {} of {object} before it was fenced, although its writer had left it out",
+                    arrived.host, arrived.op
+                ))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn check_allowed(

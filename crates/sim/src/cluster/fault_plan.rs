@@ -10,6 +10,9 @@ pub enum FaultPlan {
     Mixed {
         without: u64,
     },
+    /// One server, disk, link or client at a time, and the next when all members of mirrored stripes are full again (`faults::one_at_a_time`):
+    /// no call may fail, and no answered byte be lost.
+    OneAtATime,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +59,7 @@ impl FaultPlan {
     pub fn only(self) -> Option<FaultKind> {
         match self {
             FaultPlan::Only(kind) => Some(kind),
-            FaultPlan::Mixed { .. } => None,
+            FaultPlan::Mixed { .. } | FaultPlan::OneAtATime => None,
         }
     }
 
@@ -66,6 +69,7 @@ impl FaultPlan {
                 matches!(kind, FaultKind::MetadataKills | FaultKind::MetadataPower)
             }
             FaultPlan::Mixed { without } => without != 0,
+            FaultPlan::OneAtATime => false,
         }
     }
 
@@ -78,6 +82,7 @@ impl FaultPlan {
                 )
             }
             FaultPlan::Mixed { without } => without != 1,
+            FaultPlan::OneAtATime => false,
         }
     }
 
@@ -87,6 +92,7 @@ impl FaultPlan {
                 matches!(kind, FaultKind::ShortPartitions | FaultKind::LongPartitions)
             }
             FaultPlan::Mixed { .. } => true,
+            FaultPlan::OneAtATime => false,
         }
     }
 
@@ -94,6 +100,7 @@ impl FaultPlan {
         match self {
             FaultPlan::Only(kind) => kind == FaultKind::Freezes,
             FaultPlan::Mixed { without } => without != 2,
+            FaultPlan::OneAtATime => false,
         }
     }
 
@@ -103,7 +110,7 @@ impl FaultPlan {
             FaultPlan::Only(kind) => {
                 matches!(kind, FaultKind::Clocks | FaultKind::LongPartitions)
             }
-            FaultPlan::Mixed { .. } => random.one_in(2),
+            FaultPlan::Mixed { .. } | FaultPlan::OneAtATime => random.one_in(2),
         }
     }
 
@@ -111,6 +118,7 @@ impl FaultPlan {
         match self {
             FaultPlan::Only(kind) => matches!(kind, FaultKind::ClientKills | FaultKind::Clocks),
             FaultPlan::Mixed { without } => without != 2,
+            FaultPlan::OneAtATime => false,
         }
     }
 }

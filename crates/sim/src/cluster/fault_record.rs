@@ -57,6 +57,9 @@ struct FaultState {
     /// Number of clients that are dead or partitioned from the metadata server, and whether no further client may become so.
     absent_clients: u64,
     clients_stay: bool,
+    /// Number of failures of object servers, each while no other one failed, and of those among them that lost bytes or failed to sync them.
+    object_failures: u64,
+    single_losses: u64,
     /// Object servers have lost bytes that clients may keep.
     has_lost_cached_bytes: bool,
 }
@@ -100,6 +103,8 @@ impl FaultRecord {
                 isolated: vec![Vec::new(); clients],
                 absent_clients: 0,
                 clients_stay: false,
+                object_failures: 0,
+                single_losses: 0,
                 has_lost_cached_bytes: false,
             }),
         }
@@ -128,6 +133,13 @@ impl FaultRecord {
         let mut state = self.state.lock();
         state.power_losses.objects += 1;
         state.has_lost_cached_bytes = true;
+    }
+
+    /// An object server fails while all others serve. `loses`: it loses unsynced bytes, or fails to sync them.
+    pub fn single_object_failure(&self, loses: bool) {
+        let state = &mut *self.state.lock();
+        state.object_failures += 1;
+        state.single_losses += u64::from(loses);
     }
 
     /// A client may have lost bytes that no object server had, and no other client knows.
@@ -239,6 +251,17 @@ impl FaultRecord {
             let mut spans = state.spans[fault as usize].iter();
             spans.any(|(from, until)| *from <= now && until.is_none_or(|until| until >= since))
         };
+        if self.plan == FaultPlan::OneAtATime {
+            let counts = matches!(
+                refusal,
+                FsError::TargetDown { .. } | FsError::StoreFailed(_)
+            );
+            // A client does not learn that a member was made equal after it had lost what the client has not synced yet
+            // (docs/decisions, mirrors). It reports a loss if the other member's server has failed, too.
+            let state = self.state.lock();
+            let in_turn = state.object_failures >= 2 && state.single_losses >= 1;
+            return call.late && (counts || is_loss(failure)) && in_turn;
+        }
         match refusal {
             // All three become ESTALE.
             FsError::SessionEnded

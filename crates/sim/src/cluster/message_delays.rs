@@ -8,6 +8,7 @@
 //! refuse a request as busy, so that its client sends it again behind later ones, and a client handles replies and callbacks in
 //! tasks of their own.
 
+use gupfs_platform::BootTime;
 use gupfs_platform::fake::{FakeClock, FakeRandom};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub struct MessageDelays {
     random: Option<FakeRandom>,
     clock: FakeClock,
     lanes: Mutex<BTreeMap<String, Lane>>,
+    /// Until when no message of a lane is processed.
+    stalls: Mutex<BTreeMap<String, BootTime>>,
 }
 
 /// The messages that a client's process and a server exchange in one direction.
@@ -48,6 +51,20 @@ impl MessageDelays {
             random,
             clock: clock.clone(),
             lanes: Mutex::default(),
+            stalls: Mutex::default(),
+        }
+    }
+
+    /// Messages of this lane that have arrived wait for so long, as requests wait whose server has no time for them.
+    pub fn stall(&self, lane: String, time: Duration) {
+        let until = self.clock.boot() + time;
+        self.stalls.lock().insert(lane, until);
+    }
+
+    async fn wait_until_not_stalled(&self, lane: &str) {
+        let until = self.stalls.lock().get(lane).copied();
+        if let Some(until) = until.filter(|until| *until > self.clock.boot()) {
+            self.clock.sleep_until(until).await;
         }
     }
 
@@ -61,6 +78,7 @@ impl MessageDelays {
 
     /// Returns when the message is processed; true if a later one was before.
     pub async fn wait(&self, message: ArrivedMessage) -> bool {
+        self.wait_until_not_stalled(&message.lane).await;
         let delay = self.random.as_ref().and_then(random_delay);
         if let Some(delay) = delay {
             self.clock.sleep_until(self.clock.boot() + delay).await;

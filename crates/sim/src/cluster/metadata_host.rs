@@ -3,10 +3,16 @@
 use super::host::{Host, HostOptions, Store};
 use super::request_monitor::{MonitoredMeta, RequestMonitor};
 use super::{CLUSTER, MDS_ADDRESS};
+use bytes::Bytes;
 use gupfs_mds::{Mds, MdsOptions, MetaHandler};
+use gupfs_namespace::{
+    FileBody, Inode, InodeBody, KeyRange, ParsedKey, Record, RecordKey, RecordKind,
+};
 use gupfs_platform::fake::FakePlatform;
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody, SetAttr, SlotSeq};
-use gupfs_proto::{Caller, Incarnation, InodeId, Seq, SessionId, Slot, VirtualShards, cluster};
+use gupfs_proto::{
+    Caller, Incarnation, InodeId, Seq, SessionId, Slot, VirtualShard, VirtualShards, cluster,
+};
 use gupfs_rpc::{
     AcceptAllClientKeys, Capacity, Handlers, OssConnections, Role, RpcServer, RpcServerOptions,
     Service,
@@ -14,10 +20,16 @@ use gupfs_rpc::{
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 const INCARNATION: Incarnation = Incarnation(0x1c);
+
+/// Number of virtual shards.
+const SHARDS: u16 = 4;
+
+/// More than the number of files in a simulated cluster.
+const FILES_MAX: usize = 10_000;
 
 /// In bytes. Zeroing larger segments is most of what a simulated start costs.
 const LOG_SEGMENT: u64 = 256 << 10;
@@ -27,6 +39,8 @@ pub struct MetadataHost {
     pub store: Store,
     monitor: Arc<RequestMonitor>,
     process: Mutex<Option<Process>>,
+    /// The running server's store, for checks of its records.
+    records: Mutex<Weak<Kv>>,
 }
 
 struct Process {
@@ -42,6 +56,7 @@ impl MetadataHost {
             host,
             monitor: options.monitor.clone(),
             process: Mutex::new(None),
+            records: Mutex::default(),
         }
     }
 
@@ -82,12 +97,13 @@ impl MetadataHost {
         if found.log.torn_tail.is_some() {
             self.monitor.count("torn log record");
         }
+        let kv = Arc::new(kv);
+        *self.records.lock() = Arc::downgrade(&kv);
         let mut options =
             MdsOptions::new((kv, found), disk, platform.clone(), CLUSTER, INCARNATION);
-        options.shards = VirtualShards(4);
+        options.shards = VirtualShards(SHARDS);
         options.dial = Some(oss_connections);
         options.keep_sessions = true;
-        options.allow_mirrors = true;
         // Each shard has its turn while the cluster is simulated.
         options.scrub_period = Some(Duration::from_secs(600));
         options.key = identity.cluster_key();
@@ -154,6 +170,28 @@ impl MetadataHost {
         let process = self.process.lock();
         let serving = process.as_ref()?.serving.as_ref()?;
         Some(serving.0.clone())
+    }
+
+    /// All regular files, as the running server's newest records have them; None while it does not run.
+    pub fn files(&self) -> Option<Vec<(InodeId, FileBody)>> {
+        self.mds()?;
+        let records = self.records.lock().upgrade()?;
+        let mut files = Vec::new();
+        for shard in (0..SHARDS).map(VirtualShard) {
+            let range = KeyRange::of_kind(shard, RecordKind::Inode);
+            let [from, to] =
+                [&range.from, &range.to].map(|key| Bytes::copy_from_slice(key.as_bytes()));
+            for (key, value) in records.scan(from, to, FILES_MAX).ok()? {
+                let Some(ParsedKey::Inode(ino)) = RecordKey::from_bytes(&key).parse() else {
+                    continue;
+                };
+                let inode = Inode::decode(&value).expect("the server has encoded it");
+                if let InodeBody::File(file) = inode.body {
+                    files.push((ino, file));
+                }
+            }
+        }
+        Some(files)
     }
 
     /// Ends the process without a shutdown. With `power_loss`, its disk loses unsynced bytes.

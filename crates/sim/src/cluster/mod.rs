@@ -11,6 +11,7 @@ mod attacker;
 mod call_arguments;
 mod call_history;
 mod client_host;
+mod conversions;
 mod fault_plan;
 mod fault_record;
 mod faults;
@@ -22,6 +23,8 @@ mod metadata_host;
 mod object_host;
 mod possible_states;
 mod private_dir;
+mod program_pause;
+mod redundancy;
 mod repeated_writes;
 mod request_monitor;
 mod shared_dir;
@@ -30,7 +33,7 @@ mod simulated_cluster;
 mod simulation;
 
 pub use kernels::{GupfsKernel, with_two_kernels};
-pub use simulation::run;
+pub use simulation::{run, run_one_fault_at_a_time};
 
 use gupfs_proto::ClusterId;
 

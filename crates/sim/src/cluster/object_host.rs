@@ -12,6 +12,7 @@ use gupfs_rpc::{
 };
 use gupfs_store::object::{Objects, OpenFileLimits, TargetId, TargetOptions};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -29,6 +30,8 @@ pub struct ObjectHost {
     monitor: Arc<RequestMonitor>,
     process: Mutex<Option<FakePlatform>>,
     serving: Mutex<Weak<Oss>>,
+    /// The running process accepts requests.
+    is_serving: Arc<AtomicBool>,
 }
 
 pub struct HostedTarget {
@@ -47,6 +50,7 @@ impl ObjectHost {
             monitor: options.monitor.clone(),
             process: Mutex::new(None),
             serving: Mutex::default(),
+            is_serving: Arc::default(),
         }
     }
 
@@ -142,7 +146,7 @@ impl ObjectHost {
         };
         // Serving begins after the report: before, the object server does not know whether its targets are still the registered
         // incarnations.
-        let monitor = self.monitor.clone();
+        let (monitor, is_serving) = (self.monitor.clone(), self.is_serving.clone());
         platform.tasks.spawn("serve", async move {
             let _line = mds_connection;
             if is_reported.wait_for(|reported| *reported).await.is_ok() {
@@ -150,10 +154,25 @@ impl ObjectHost {
                     monitor.count("object server learned of ended sessions before it served");
                 }
                 let _server = RpcServer::start(listener, options);
+                is_serving.store(true, SeqCst);
                 std::future::pending::<()>().await;
             }
         });
         Ok(())
+    }
+
+    pub fn has_target(&self, ost: OstId) -> bool {
+        self.targets.iter().any(|target| target.ost == ost)
+    }
+
+    /// Whether its process runs and accepts requests.
+    pub fn is_serving(&self) -> bool {
+        self.is_serving.load(SeqCst) && self.disks().iter().all(|disk| !disk.is_dead())
+    }
+
+    /// The objects of one of its targets; None while the server does not run.
+    pub fn objects(&self, ost: OstId) -> Option<Objects> {
+        self.serving.lock().upgrade()?.objects(ost).ok()
     }
 
     /// # Errors
@@ -176,6 +195,7 @@ impl ObjectHost {
 
     /// Ends the process without a shutdown. With `power_loss`, its disks lose unsynced bytes.
     pub async fn end(&self, power_loss: bool) {
+        self.is_serving.store(false, SeqCst);
         self.disks().iter().for_each(FakeDisk::kill);
         let process = self.process.lock().take();
         if let Some(platform) = process {

@@ -107,6 +107,9 @@ impl<M: ObjectModel> PossibleStates<M> {
             self.unanswered(now, change_id);
             return true;
         }
+        // Other changes may have been made before it: a read in progress may show that, and a power loss may return to it.
+        let mut before = self.reachable(None);
+        before.retain(|candidate| !candidate.applied.contains_key(&change_id));
         let mut remaining = BTreeSet::new();
         for candidate in self.reachable(Some(change_id)) {
             if candidate.applied.get(&change_id).is_some_and(&fits) {
@@ -115,6 +118,7 @@ impl<M: ObjectModel> PossibleStates<M> {
         }
         self.pending.remove(&change_id);
         self.last_reply = now;
+        self.remember(now, &before);
         self.set_candidates(now, remaining)
     }
 
@@ -393,6 +397,18 @@ mod tests {
             !read(&mut number, 7, 7, |is| *is == 1),
             "the last read showed change two"
         );
+    }
+
+    #[test]
+    fn a_read_may_show_a_change_that_was_made_before_one_that_was_answered_earlier() {
+        let mut number = PossibleStates::<Number>::new(0);
+        let (one, two) = (number.begin(1), number.begin(2));
+        let read_id = number.begin_read(1);
+        assert!(number.answered(2, one, |_| true));
+        assert!(number.answered(3, two, |_| true));
+        // Change two was made first, then the read, then change one.
+        assert!(number.observed(4, read_id, |is| *is == 2));
+        assert!(read(&mut number, 5, 5, |is| *is == 1));
     }
 
     #[test]

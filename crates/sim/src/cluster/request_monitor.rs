@@ -12,11 +12,13 @@ use gupfs_client::ClientCallbacks;
 use gupfs_mds::MetaHandler;
 use gupfs_oss::DataHandler;
 use gupfs_platform::fake::{FakeClock, FakeRandom};
-use gupfs_proto::{FsError, OstId, SessionId, Slot, callback, data, meta, wire};
+use gupfs_proto::capability::DataCredentials;
+use gupfs_proto::{FsError, InodeId, ObjectId, OstId, SessionId, Slot, callback, data, meta, wire};
 use gupfs_rpc::{ConnectedPeer, PeerHandler, Service};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Milliseconds since the clock's beginning.
 pub fn millis(clock: &FakeClock) -> u64 {
@@ -41,8 +43,11 @@ struct MonitorState {
     last_replies: BTreeMap<(SessionId, Slot), (u64, u64)>,
     /// Object writes that arrived: session, inode, stripe, offset, first bytes.
     written: BTreeSet<(u64, u64, u64, u64, Vec<u8>)>,
+    written_files: BTreeSet<InodeId>,
     access_check: AccessCheck,
     repeated_writes: RepeatedWrites,
+    /// Objects that were fenced so that their bytes are copied, and not synced since.
+    being_copied: BTreeSet<ObjectId>,
     /// No fault takes reserved space away: each write into it finds it.
     requires_reserved_space: bool,
     /// When each target last refused a write because its small disk was full.
@@ -58,6 +63,21 @@ struct MonitorState {
 }
 
 impl MonitorState {
+    fn note_copy_step(&mut self, copy_step: &CopyStep) {
+        match copy_step {
+            CopyStep::Fence(object) => {
+                self.rare_events.count("resync of a member");
+                let is_new = self.being_copied.insert(*object);
+                (self.rare_events).count_if(!is_new, "resync of a member cut short");
+            }
+            CopyStep::Sync(objects) => {
+                for object in objects {
+                    self.being_copied.remove(object);
+                }
+            }
+        }
+    }
+
     /// A target has answered a request, and says that its disk is full or not. Returns the rare event that this was, if any.
     ///
     /// # Errors
@@ -90,6 +110,26 @@ impl MonitorState {
     }
 }
 
+/// A request of the metadata server that begins or ends the copying of bytes to an object.
+enum CopyStep {
+    Fence(ObjectId),
+    Sync(Vec<ObjectId>),
+}
+
+impl CopyStep {
+    fn of(request: &data::DataRequest) -> Option<CopyStep> {
+        match &request.op {
+            data::DataOp::FenceObject { object, .. } => Some(CopyStep::Fence(*object)),
+            data::DataOp::Sync { objects }
+                if !matches!(request.credentials, DataCredentials::Client { .. }) =>
+            {
+                Some(CopyStep::Sync(objects.clone()))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl RequestMonitor {
     /// `clock`: the clock for the times in reports. `delays`: delays some messages, if set.
     pub fn new(clock: &FakeClock, delays: Option<FakeRandom>) -> RequestMonitor {
@@ -107,8 +147,18 @@ impl RequestMonitor {
         }
     }
 
+    /// An object server leaves the requests of a client waiting for so long.
+    pub fn stall(&self, client: usize, oss: usize, time: Duration) {
+        self.delays.stall(format!("c{client} to oss{oss}"), time);
+    }
+
     pub fn count(&self, what: &'static str) {
         self.state.lock().rare_events.count(what);
+    }
+
+    /// The files of which some session has had the write lease.
+    pub fn written_files(&self) -> Vec<InodeId> {
+        self.state.lock().written_files.iter().copied().collect()
     }
 
     pub fn rare_events(&self) -> RareEvents {
@@ -237,6 +287,7 @@ impl RequestMonitor {
                 Ok(_),
             ) => state.access_check.release_lease(ino, session),
             (meta::MetaOp::BeginWrite { ino, .. } | meta::MetaOp::UpgradeWrite { ino }, Ok(_)) => {
+                state.written_files.insert(ino);
                 state.access_check.take_lease(ino, session, false);
             }
             (
@@ -252,12 +303,23 @@ impl RequestMonitor {
                 Ok(meta::MetaReplyBody::WriteBegun { opened, .. }),
             ) => {
                 let ino = opened.attr.ino;
+                state.written_files.insert(ino);
                 state.access_check.take_lease(ino, session, false);
                 (state.rare_events).count("write lease granted with a new file");
             }
             (meta::MetaOp::MarkStale { ino, objects }, Ok(meta::MetaReplyBody::Opened(opened)))
                 if !objects.is_empty() =>
             {
+                // The client answers the change that these members lack.
+                if reply
+                    .change
+                    .is_some_and(|change| change.seq > reply.durable)
+                {
+                    let promise = format!(
+                        "inode {ino}: {host} was told before the record of stale members was durable"
+                    );
+                    state.broken_promises.push(promise);
+                }
                 for (component, index) in objects {
                     let component = &opened.layout.components[component as usize];
                     let member = component.object(ino, index as usize);
@@ -368,7 +430,7 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
         self.monitor.note_write(&request);
         let numbered_write = ArrivedWrite::of(&request);
         let is_reserved = matches!(request.op, data::DataOp::ReservedWrite { .. });
-        let is_fence = matches!(request.op, data::DataOp::FenceObject { .. });
+        let copy_step = CopyStep::of(&request);
         let ost = request.ost;
         let arrived = {
             let mut state = self.monitor.state.lock();
@@ -382,7 +444,9 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
             let mut guard = self.monitor.state.lock();
             let state = &mut *guard;
             let is_full = reply == Err(FsError::NoSpace);
-            (state.rare_events).count_if(is_fence && reply.is_ok(), "resync of a member");
+            if let (Some(copy_step), Ok(_)) = (&copy_step, &reply) {
+                state.note_copy_step(copy_step);
+            }
             let now = millis(&self.clock);
             let checks = [
                 state.check_reserved_space(ost, is_reserved, is_full, now),

@@ -12,6 +12,7 @@ use super::fault_record::{FailedCall, FaultRecord, SYNCED_AFTER};
 use super::host::HostOptions;
 use super::metadata_host::MetadataHost;
 use super::object_host::ObjectHost;
+use super::program_pause::{ActingProgram, ProgramPause};
 use super::request_monitor::{RequestMonitor, millis};
 use super::shared_state::SharedState;
 use crate::event_log::EventLog;
@@ -45,6 +46,7 @@ pub struct SimulatedCluster {
     pub call_history: Mutex<CallHistory>,
     /// Set when the programs must end.
     pub is_over: AtomicBool,
+    pub program_pause: ProgramPause,
     events: Mutex<EventLog>,
     event_number: AtomicU64,
     /// The last event number of each millisecond that has one.
@@ -63,7 +65,7 @@ pub struct SimulatedCluster {
 
 impl SimulatedCluster {
     /// Starts all servers and clients; no file exists yet.
-    pub async fn start(seed: u64, events: EventLog) -> Arc<SimulatedCluster> {
+    pub async fn start(seed: u64, plan: FaultPlan, events: EventLog) -> Arc<SimulatedCluster> {
         let random = FakeRandom::new(seed);
         let delay = match random.below(3) {
             0 => (Duration::from_micros(50), Duration::from_micros(200)),
@@ -72,7 +74,6 @@ impl SimulatedCluster {
         };
         let net = FakeNet::new(random.u64(), delay);
         let platform = FakePlatform::new(seed);
-        let plan = FaultPlan::of(seed);
         let delays = random.one_in(2).then(|| random.fork());
         let monitor = Arc::new(RequestMonitor::new(&platform.clock, delays));
         let host_options = HostOptions {
@@ -124,6 +125,7 @@ impl SimulatedCluster {
             client_hosts,
             monitor,
             is_over: AtomicBool::new(false),
+            program_pause: ProgramPause::default(),
             events: Mutex::new(events),
             event_number: AtomicU64::new(1),
             last_events: Mutex::default(),
@@ -131,7 +133,7 @@ impl SimulatedCluster {
             created: Mutex::default(),
             is_metadata_clock_set: AtomicBool::new(false),
             write_behind: host_options.write_behind,
-            is_mirrored: seed % 3 == 1,
+            is_mirrored: seed % 3 == 1 || plan == FaultPlan::OneAtATime,
             platform,
         })
     }
@@ -227,6 +229,16 @@ impl SimulatedCluster {
 
     pub fn is_over(&self) -> bool {
         self.is_over.load(SeqCst)
+    }
+
+    /// Returns when programs may call; they do not pause until the result is dropped.
+    pub async fn wait_to_act(&self) -> ActingProgram<'_> {
+        loop {
+            match self.program_pause.act() {
+                Some(acting) => return acting,
+                None => self.sleep(Duration::from_millis(50)).await,
+            }
+        }
     }
 
     pub async fn sleep(&self, time: Duration) {

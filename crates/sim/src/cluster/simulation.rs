@@ -2,13 +2,13 @@
 //! becomes idle.
 
 use super::call_arguments::{caller, create_mode, no_flags, read_write};
-use super::fault_plan::FaultKind;
+use super::fault_plan::{FaultKind, FaultPlan};
 use super::history_program::HistoryProgram;
 use super::private_dir::PrivateDirProgram;
 use super::shared_dir::SharedDirProgram;
 use super::shared_state::{FILE_BLOCKS, RECORDS_OF_BLOCK, SharedState, repeated_value};
 use super::simulated_cluster::SimulatedCluster;
-use super::{administrator, attacker, faults};
+use super::{administrator, attacker, conversions, faults, redundancy};
 use crate::event_log::EventLog;
 use crate::seeds::SeedRun;
 use gupfs_client::{Client, WriteOptions};
@@ -26,6 +26,9 @@ const FAULT_TIME_OF_ONE_KIND: u64 = 25_000;
 /// So long that sessions end, some clients' twice.
 const FAULT_TIME_OF_LONG_PARTITIONS: u64 = 60_000;
 
+/// So long that each seed has several faults of one server after the other.
+const FAULT_TIME_OF_ONE_AT_A_TIME: u64 = 150_000;
+
 /// Number of files that all programs write.
 const SHARED: usize = 2;
 
@@ -35,8 +38,20 @@ const IDLE_AFTER: Duration = Duration::from_secs(400);
 /// # Panics
 /// When a promise is broken; the last events are printed.
 pub fn run(seed: u64, verbose: bool) -> SeedRun {
+    run_plan(seed, FaultPlan::of(seed), verbose)
+}
+
+/// The same with mirrored files, and faults that hit one server, disk, link or client at a time.
+///
+/// # Panics
+/// As `run`.
+pub fn run_one_fault_at_a_time(seed: u64, verbose: bool) -> SeedRun {
+    run_plan(seed, FaultPlan::OneAtATime, verbose)
+}
+
+fn run_plan(seed: u64, plan: FaultPlan, verbose: bool) -> SeedRun {
     crate::process::on_paused_time(async {
-        let cluster = SimulatedCluster::start(seed, EventLog::new(verbose)).await;
+        let cluster = SimulatedCluster::start(seed, plan, EventLog::new(verbose)).await;
         let (_, client) = cluster.client_hosts[0].wait_for_client().await;
         let random = FakeRandom::new(seed ^ 0xc1_5eed);
         let mut programs = start_programs(&cluster, &client, &random).await;
@@ -46,13 +61,19 @@ pub fn run(seed: u64, verbose: bool) -> SeedRun {
         programs.push(cluster.spawn("attacker", async move {
             attacker::work(one, attacker, attacker_random).await;
         }));
-        if administrator::is_there(seed) {
+        if administrator::is_there(seed) && plan != FaultPlan::OneAtATime {
             let one = cluster.clone();
             programs.push(cluster.spawn("administrator", async move {
                 administrator::work(one, random).await;
             }));
+        } else if conversions::is_there(seed) && plan != FaultPlan::OneAtATime {
+            let one = cluster.clone();
+            programs.push(cluster.spawn("conversions", async move {
+                conversions::work(one, random).await;
+            }));
         }
         let fault_time = match cluster.fault_record.plan().only() {
+            None if plan == FaultPlan::OneAtATime => FAULT_TIME_OF_ONE_AT_A_TIME,
             None => FAULT_TIME,
             Some(FaultKind::LongPartitions | FaultKind::Freezes) => FAULT_TIME_OF_LONG_PARTITIONS,
             Some(_) => FAULT_TIME_OF_ONE_KIND,
@@ -194,6 +215,12 @@ async fn wait_until_idle(cluster: &Arc<SimulatedCluster>) {
             "{purging:?} files are not purged: {purge:?}, {targets:?}"
         );
         cluster.sleep(Duration::from_millis(500)).await;
+    }
+    match cluster.fault_record.plan() {
+        FaultPlan::OneAtATime => redundancy::check_at_rest(cluster, late).await,
+        // A member may stay stale: its server may have to be restarted before its object can be fenced, and its disk may be full.
+        _ if cluster.is_mirrored => redundancy::check_full_members(cluster).await,
+        _ => {}
     }
     mds.stop().await.expect("no fault is injected");
 }

@@ -2,7 +2,7 @@
 
 use super::FileLeases;
 use crate::inodes::ActiveInode;
-use gupfs_proto::FsError;
+use gupfs_proto::{FsError, InodeId};
 use std::time::Duration;
 
 impl FileLeases {
@@ -28,6 +28,16 @@ impl FileLeases {
             truncated => truncated?,
         }
         self.end_write_if_leased(inode).await
+    }
+
+    /// The server is about to work with the file's objects: when this returns, it has this client's last report.
+    pub async fn release_for_server(&self, ino: InodeId) -> Result<(), FsError> {
+        let Some(inode) = self.inodes.find(ino) else {
+            return Ok(());
+        };
+        let _all = self.lock_without_pages(&inode, Duration::ZERO).await;
+        let _reporting = inode.reporting.lock().await;
+        self.release_write_lease(&inode).await
     }
 
     /// The caller has locked the whole file and `reporting`.

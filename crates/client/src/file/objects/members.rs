@@ -223,6 +223,7 @@ impl ObjectIo {
         inode: &ActiveInode,
         missed: &[MemberObject],
     ) -> Result<(), FsError> {
+        tracing::trace!(target: "walk", file = file!(), "mark_stale");
         let position = |member: &MemberObject| (member.component as u32, member.index as u32);
         let op = MetaOp::MarkStale {
             ino: inode.ino,
@@ -259,7 +260,7 @@ impl ObjectIo {
             let changes = inode.member_changes();
             let members = inode.state().objects.members_like(&own.object);
             let mut members = members.unwrap_or_else(|| vec![own]);
-            members.sort_by_key(|member| self.silent_targets.is_silent(member.ost));
+            members.sort_by_key(|member| self.silent_targets.is_doubtful(member.ost));
             let bytes = self.read_one_of(&members, &read).await?;
             // A member that has become stale meanwhile may have returned older bytes than were answered before.
             if inode.member_changes() == changes {

@@ -102,6 +102,12 @@ impl ObjectIo {
         };
         let partners = |unsynced: &UnsyncedObject| inode.state().objects.partners(&unsynced.object);
         let mut outcome = self.sync_objects(&taken.unsynced, partners).await;
+        // A target that has lost writes serves only after this client was told of its stale members.
+        if !outcome.lost.is_empty()
+            && let Err(error) = self.learn_stale_members(inode).await
+        {
+            return Some(Err(error));
+        }
         if self.leave_out_unsynced_members(inode, &mut outcome).await {
             return None;
         }
@@ -114,14 +120,15 @@ impl ObjectIo {
         Some(check_lost(&outcome.lost))
     }
 
-    /// Members of mirrored stripes that were not synced, or have lost writes, are stale from now on, where another full member was synced.
+    /// Members of mirrored stripes that were not synced are stale from now on, where another full member was synced. Those whose targets have lost
+    /// writes and that are still recorded as full have been made equal since, or had been synced before: they count as synced then.
     /// Returns whether the others turn out to be stale themselves: these count then.
     async fn leave_out_unsynced_members(
         &self,
         inode: &ActiveInode,
         outcome: &mut SyncOutcome,
     ) -> bool {
-        let missed: Vec<MemberObject> = {
+        let (missed, intact): (Vec<MemberObject>, Vec<MemberObject>) = {
             let state = inode.state();
             outcome.forgive_stale(|object| state.objects.is_stale(object));
             let outcome = &*outcome;
@@ -130,16 +137,21 @@ impl ObjectIo {
                 failed.any(|failed| failed.object == *object)
                     || outcome.lost.iter().any(|lost| lost.object == *object)
             };
-            let unsynced = (outcome.failed.iter().map(|(failed, _)| failed)).chain(&outcome.lost);
-            let with_partner = unsynced.filter_map(|unsynced| {
+            let with_partner = |unsynced: &UnsyncedObject| {
                 let (component, index) = state.objects.position_of(&unsynced.object)?;
                 let members = state.objects.members(inode.ino, component, index);
                 let has_partner = members.iter().any(|member| !is_unsynced(&member.object));
                 let missed = members.into_iter().find(|member| member.index == index);
                 missed.filter(|_| has_partner)
-            });
-            with_partner.collect()
+            };
+            let failed = outcome.failed.iter().map(|(failed, _)| failed);
+            let lost = outcome.lost.iter();
+            (
+                failed.filter_map(with_partner).collect(),
+                lost.filter_map(with_partner).collect(),
+            )
         };
+        outcome.forgive(&intact);
         if missed.is_empty() {
             return false;
         }

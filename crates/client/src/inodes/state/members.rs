@@ -3,7 +3,7 @@
 use super::member_object::MemberObject;
 use super::object_state::ObjectState;
 use super::objects::FileObjects;
-use gupfs_proto::{InodeId, Layout, ObjectId, OstId, Presence};
+use gupfs_proto::{Generation, InodeId, Layout, ObjectId, OstId, Presence};
 use std::collections::BTreeSet;
 
 impl FileObjects {
@@ -35,12 +35,11 @@ impl FileObjects {
             .collect()
     }
 
-    /// The version of the set of full members of each mirrored component; empty without redundancy.
-    pub fn members_versions(&self) -> Vec<u32> {
+    /// Which objects clients read and write: of each component its generation, and the version of its set of full members.
+    pub fn objects_version(&self) -> Vec<(Generation, u32)> {
         let components = self.layout.components.iter();
-        let mirrored = components.filter(|component| component.is_mirrored());
-        mirrored
-            .map(|component| component.members_version())
+        components
+            .map(|component| (component.generation, component.members_version()))
             .collect()
     }
 

@@ -282,10 +282,16 @@ fn background_tasks(out: &mut String, mds: &MdsStatus) {
             show_size(resync.bytes_copied),
             show_size(resync.bytes_compared)
         );
+    } else if resync.is_expected {
+        let _ = writeln!(
+            out,
+            "resync    it is due or under way: some files may have copies that lack writes"
+        );
     }
     scrub_text(out, mds);
     replacement_text(out, mds);
     drain_text(out, mds);
+    conversion_text(out, mds);
     let failures = [
         &mds.purge.last_error,
         &unfinished.last_error,
@@ -336,6 +342,21 @@ fn scrub_text(out: &mut String, mds: &MdsStatus) {
             damaged.ino, damaged.object, damaged.ost, damaged.what
         );
     }
+}
+
+/// The files whose layout changes.
+fn conversion_text(out: &mut String, mds: &MdsStatus) {
+    let conversions = &mds.conversions;
+    if conversions.waiting == 0 && conversions.converting.is_none() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "convert   {} files wait for another layout · {} converted since the start, {} copied",
+        show_count(conversions.waiting + u64::from(conversions.converting.is_some())),
+        show_count(conversions.files_converted),
+        show_size(conversions.bytes_copied)
+    );
 }
 
 /// What is done about lost OSTs.

@@ -8,7 +8,7 @@ use crate::{BackgroundOp, ParsedKey, PurgeId, RecordKey, RecordKind};
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::layout::Redundancy;
 use gupfs_proto::meta::MetaOp;
-use gupfs_proto::{Caller, InodeId, SessionId, VirtualShard};
+use gupfs_proto::{Caller, Generation, InodeId, SessionId, VirtualShard};
 
 pub fn run_background_ops(test: &mut LargestRecords) {
     let session = test.server.session;
@@ -78,6 +78,25 @@ fn run_replacement(test: &mut LargestRecords) {
         .map(|(component, index, ..)| (component as u32, index as u32, ost))
         .collect();
     test.run_background("move objects", BackgroundOp::MoveObjects { ino, objects });
+    let mut layout = test.server.file(ino).layout;
+    let from = test.server.file(ino).next_generation;
+    let generations = from..from + layout.components.len() as u32;
+    for (component, generation) in layout.components.iter_mut().zip(generations.clone()) {
+        component.generation = Generation(generation);
+    }
+    test.run_background(
+        "reserve generations",
+        BackgroundOp::ReserveGenerations { ino, generations },
+    );
+    let blocks = 1 << 40;
+    test.run_background(
+        "replace layout",
+        BackgroundOp::ReplaceLayout {
+            ino,
+            layout,
+            blocks,
+        },
+    );
 }
 
 /// Removes the file's only name, and the file with its last session.

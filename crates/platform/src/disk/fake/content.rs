@@ -278,6 +278,20 @@ impl Content {
         self.live = self.durable.clone();
     }
 
+    /// Flips one bit if it is one of data that are durable and have no newer version; returns whether it was.
+    pub fn rot(&mut self, offset: u64, bit: u8) -> bool {
+        let sector = offset / SECTOR;
+        let is_data = |image: &Image| matches!(image.sectors.get(&sector), Some(Sector::Data(_)));
+        let is_synced = !self.sectors.contains_key(&sector)
+            && offset < self.live.len.min(self.durable.len)
+            && is_data(&self.live)
+            && is_data(&self.durable);
+        if is_synced {
+            self.flip_bit(offset, bit);
+        }
+        is_synced
+    }
+
     /// Flips one bit, in memory and on the disk.
     ///
     /// # Panics

@@ -151,6 +151,14 @@ impl FakeDisk {
         self.with_content(path, |content| content.flip_bit(offset, bit));
     }
 
+    /// Flips a bit of synced bytes of a file, in memory and on the disk: they rot. Returns false if the file has no data there, or newer bytes
+    /// that are not synced.
+    pub fn rot(&self, path: &str, offset: u64, bit: u8) -> bool {
+        let mut rotten = false;
+        self.with_content(path, |content| rotten = content.rot(offset, bit));
+        rotten
+    }
+
     /// The current paths of all files, read without a handle.
     pub fn files(&self) -> Vec<String> {
         let state = self.0.lock();

@@ -62,6 +62,18 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
     }
 }
 
+/// The server is killed or loses power while all clients live and reach it; returns when it serves them again.
+pub(super) async fn fail_beside_clients(cluster: &SimulatedCluster, random: &FakeRandom) {
+    let loses_power = random.one_in(2);
+    if loses_power {
+        assert!(cluster.fault_record.hold_clients(), "all clients live");
+        cluster.sleep(Duration::from_millis(SYNCED_AFTER)).await;
+    }
+    crash(cluster, &[&cluster.metadata.store], random).await;
+    restart(cluster, random, loses_power.then_some(true)).await;
+    wait_for_recovery(cluster).await;
+}
+
 /// Called before a power loss of the metadata server. In most cases it waits until all clients live and reach the server, and
 /// keeps that so until `wait_for_recovery`; then every answered change must survive. Returns false if a client may be absent.
 async fn wait_for_clients(cluster: &SimulatedCluster, random: &FakeRandom) -> bool {

@@ -1,6 +1,7 @@
 //! # faults: injects random faults into hosts, disks and connections
 //!
-//! Owns   one task for each kind of server, for the network, for the clients and for freezes; each injects faults until the simulation ends.
+//! Owns   one task for each kind of server, for the network, for the clients and for freezes, or one for all faults one at a time; each injects
+//!        faults until the simulation ends.
 //! Never  decides whether a fault excuses a failed call: `fault_record` knows which faults were injected.
 //! Enter  at `start`; after the simulation at `end_all_faults`.
 
@@ -9,9 +10,13 @@ mod freezes;
 mod metadata;
 mod network;
 mod objects;
+mod one_at_a_time;
+mod rot;
 
+use super::fault_plan::FaultPlan;
 use super::fault_record::DiskFault;
 use super::host::Store;
+use super::redundancy::count_changes_of_members;
 use super::simulated_cluster::SimulatedCluster;
 use gupfs_platform::Task;
 use gupfs_platform::fake::{CallKind, FakeDisk, FakeRandom};
@@ -56,6 +61,16 @@ pub fn start(cluster: &Arc<SimulatedCluster>, random: &FakeRandom) -> Vec<Task<(
     if plan.has_freezes() {
         tasks.push(cluster.spawn("freezes", async move {
             freezes::inject(faulty, task_random).await
+        }));
+    }
+    if plan == FaultPlan::OneAtATime {
+        let (faulty, task_random) = (cluster.clone(), random.fork());
+        tasks.push(cluster.spawn("one fault at a time", async move {
+            one_at_a_time::inject(faulty, task_random).await
+        }));
+        let counted = cluster.clone();
+        tasks.push(cluster.spawn("counts of stale members", async move {
+            count_changes_of_members(counted).await
         }));
     }
     tasks

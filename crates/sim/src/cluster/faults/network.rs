@@ -52,7 +52,7 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
 }
 
 /// Many resets in a row: some of them break the connection while a reply is in transit.
-async fn reset_connections(
+pub(super) async fn reset_connections(
     cluster: &SimulatedCluster,
     random: &FakeRandom,
     (one, other): &(String, String),

@@ -62,6 +62,11 @@ impl HistoryProgram {
             let pause = Duration::from_micros(self.random.below(PAUSE_MAX));
             self.cluster.sleep(pause).await;
             let (instance_number, client) = client_host.wait_for_client().await;
+            if self.cluster.program_pause.is_pausing() {
+                self.close_for_pause().await;
+            }
+            let cluster = self.cluster.clone();
+            let _acting = cluster.wait_to_act().await;
             let instance = ClientInstance {
                 client: &client,
                 number: instance_number,
@@ -80,6 +85,24 @@ impl HistoryProgram {
             let _ = client_host
                 .run(instance_number, client.release(file.id()))
                 .await; // the file may be stale
+        }
+    }
+
+    /// Closes the file of the current session.
+    async fn close_for_pause(&mut self) {
+        let client_host = self.cluster.client_hosts[self.host_number].clone();
+        let (instance_number, client) = client_host.wait_for_client().await;
+        let instance = ClientInstance {
+            client: &client,
+            number: instance_number,
+        };
+        self.notice_new_session(instance);
+        if let Some(file) = self.open.take() {
+            let since = self.cluster.millis();
+            let closed = self.call(instance, client.release(file.id())).await;
+            if let Err(failure) = closed {
+                self.require_excuse("close before a pause", &failure, since);
+            }
         }
     }
 

@@ -137,6 +137,11 @@ impl PrivateDirProgram {
                 .sleep(Duration::from_micros(self.random.below(PAUSE_MAX)))
                 .await;
             let (instance_number, client) = client_host.wait_for_client().await;
+            if self.cluster.program_pause.is_pausing() {
+                self.close_for_pause().await;
+            }
+            let cluster = self.cluster.clone();
+            let _acting = cluster.wait_to_act().await;
             let instance = ClientInstance {
                 client: &client,
                 number: instance_number,
@@ -243,6 +248,20 @@ impl PrivateDirProgram {
                 known.synced_if_answered();
                 self.synced_by_others.insert(ino);
             }
+        }
+    }
+
+    /// Closes all files of the current session.
+    async fn close_for_pause(&mut self) {
+        let client_host = self.cluster.client_hosts[self.host_number].clone();
+        let (instance_number, client) = client_host.wait_for_client().await;
+        let instance = ClientInstance {
+            client: &client,
+            number: instance_number,
+        };
+        self.notice_new_session(&instance);
+        while !self.open.is_empty() {
+            self.close(&instance).await;
         }
     }
 

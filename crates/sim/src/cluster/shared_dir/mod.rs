@@ -74,6 +74,11 @@ impl SharedDirProgram {
                 .sleep(Duration::from_micros(self.random.below(PAUSE_MAX)))
                 .await;
             let (instance_number, client) = client_host.wait_for_client().await;
+            if self.cluster.program_pause.is_pausing() {
+                self.close_for_pause().await;
+            }
+            let cluster = self.cluster.clone();
+            let _acting = cluster.wait_to_act().await;
             let instance = ClientInstance {
                 client: &client,
                 number: instance_number,
@@ -92,6 +97,24 @@ impl SharedDirProgram {
             let _ = client_host
                 .run(instance_number, client.release(file.id()))
                 .await;
+        }
+    }
+
+    /// Closes all files of the current session.
+    async fn close_for_pause(&mut self) {
+        let client_host = self.cluster.client_hosts[self.host_number].clone();
+        let (instance_number, client) = client_host.wait_for_client().await;
+        let instance = ClientInstance {
+            client: &client,
+            number: instance_number,
+        };
+        self.notice_new_session(instance);
+        for (_, file) in std::mem::take(&mut self.open) {
+            let since = self.cluster.millis();
+            let closed = self.call(instance, client.release(file.id())).await;
+            if let Err(failure) = closed {
+                self.require_excuse("close before a pause", &failure, since, true);
+            }
         }
     }
 

@@ -1,0 +1,150 @@
+use crate::driver::{FollowUp, OpResult};
+use crate::key::RecordKey;
+use crate::record::StoreFormat;
+use crate::steps::{feature, purge, stale_members};
+use crate::view::OpView;
+use gupfs_proto::{FsError, InodeId, Layout};
+
+/// The file has this layout from now on: all its bytes were copied to the objects of it, on disk. The file has not changed since the driver
+/// began to copy, and no session can write it. The former objects are removed.
+///
+/// # Errors
+/// `Invalid` for generations that were not reserved, or that the former layout has.
+pub(crate) fn replace_layout(
+    view: &mut OpView,
+    ino: InodeId,
+    layout: &Layout,
+    blocks: u64,
+) -> OpResult<()> {
+    let Some(inode) = view.find_inode(ino)? else {
+        return Ok(());
+    };
+    let file = inode.file()?;
+    let newest = file.layout.components.iter().map(|c| c.generation).max();
+    let mut generations = layout.components.iter().map(|c| c.generation);
+    if !generations.all(|new| Some(new) > newest && new.0 < file.next_generation) {
+        return Err(FsError::Invalid.into());
+    }
+    if layout.is_mirrored() {
+        feature::require(view, StoreFormat::MIRRORS)?;
+    }
+    let (former, number) = (file.layout.clone(), file.next_generation);
+    stale_members::forget(view, ino, &former);
+    view.remove(RecordKey::unconfirmed(ino));
+    let has_purge = purge::remove_objects(view, &inode, number, former);
+    // The batch changes the file's data as far as leases go: no session reads or writes by the former layout.
+    view.change_file(ino, |inode, file| {
+        file.layout = layout.clone();
+        file.next_generation = number + u32::from(has_purge);
+        inode.blocks = blocks;
+        inode.data_version += 1;
+    })?;
+    view.add_follow_up(FollowUp::AwaitDurable);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::*;
+    use crate::{BackgroundOp, FollowUp, RecordKind};
+    use gupfs_proto::layout::{ComponentKind, Layout};
+    use gupfs_proto::lease::LeaseKey;
+    use gupfs_proto::{Caller, FsError, Generation, InodeId, OstId, Presence, PresenceMap};
+
+    /// A file with a stale member, and the layout that it is to get, on two OSTs.
+    fn file_with_stale_member(server: &mut TestServer) -> (InodeId, Layout) {
+        let ino = server
+            .create(&Caller::root(), ROOT, "f", 0o644)
+            .unwrap()
+            .ino;
+        server.begin_write(ino).unwrap();
+        server.end_write(ino, report(9, &[(0, 0)]), false).unwrap();
+        let mut layout = server.file(ino).layout;
+        for component in &mut layout.components {
+            component.kind = ComponentKind::Mirrored {
+                copies: 2,
+                version: 1,
+            };
+            component.targets = vec![OstId(0), OstId(1)];
+            component.presence = PresenceMap::new(2);
+        }
+        for index in 0..2 {
+            layout.components[0].presence.set(index, Presence::Present);
+        }
+        (ino, layout)
+    }
+
+    fn reserve(server: &mut TestServer, ino: InodeId, layout: &mut Layout) {
+        let from = server.file(ino).next_generation;
+        let generations = from..from + layout.components.len() as u32;
+        for (component, generation) in layout.components.iter_mut().zip(generations.clone()) {
+            component.generation = Generation(generation);
+        }
+        let op = BackgroundOp::ReserveGenerations { ino, generations };
+        server.run_background(&op).unwrap();
+    }
+
+    fn replace(server: &mut TestServer, ino: InodeId, layout: &Layout) -> Result<(), FsError> {
+        let op = BackgroundOp::ReplaceLayout {
+            ino,
+            layout: layout.clone(),
+            blocks: 16,
+        };
+        server.run_background(&op).map(|_| ())
+    }
+
+    #[test]
+    fn the_file_has_the_new_objects_and_the_former_ones_are_removed() {
+        let mut server = TestServer::new(1);
+        let (ino, mut layout) = file_with_stale_member(&mut server);
+        let former = server.file(ino).layout;
+        reserve(&mut server, ino, &mut layout);
+        server.changed_leases.clear();
+        replace(&mut server, ino, &layout).unwrap();
+        let file = server.file(ino);
+        assert_eq!(file.layout, layout);
+        assert!(server.changed_leases.contains(&LeaseKey::Data(ino)));
+        assert!(server.follow_ups.contains(&FollowUp::AwaitDurable));
+        let purged: Vec<_> = server
+            .follow_ups
+            .iter()
+            .filter_map(|follow_up| match follow_up {
+                FollowUp::Purge { objects, .. } => Some(objects.clone()),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let component = &former.components[0];
+        assert_eq!(purged, [(component.targets[0], component.object(ino, 0))]);
+        assert_eq!(server.count(RecordKind::Purge), 1);
+        server.assert_clean();
+        // And once more, from a layout with a stale member.
+        let op = BackgroundOp::MarkStale {
+            ino,
+            objects: vec![(0, 1)],
+        };
+        server.run_background(&op).unwrap();
+        assert_eq!(server.count(RecordKind::StaleMembers), 1);
+        reserve(&mut server, ino, &mut layout);
+        replace(&mut server, ino, &layout).unwrap();
+        assert_eq!(server.count(RecordKind::StaleMembers), 0);
+        assert_eq!(server.count(RecordKind::Purge), 2);
+        server.assert_clean();
+    }
+
+    #[test]
+    fn generations_that_were_not_reserved_or_are_in_use_are_refused() {
+        let mut server = TestServer::new(1);
+        let (ino, mut layout) = file_with_stale_member(&mut server);
+        let former = server.file(ino).layout;
+        assert_eq!(replace(&mut server, ino, &layout), Err(FsError::Invalid));
+        let next = server.file(ino).next_generation;
+        for (component, generation) in layout.components.iter_mut().zip(next..) {
+            component.generation = Generation(generation);
+        }
+        assert_eq!(replace(&mut server, ino, &layout), Err(FsError::Invalid));
+        assert_eq!(server.file(ino).layout, former);
+        reserve(&mut server, ino, &mut layout);
+        assert_eq!(replace(&mut server, ino, &layout), Ok(()));
+    }
+}

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Parts of scripts/demo-failover.sh and scripts/bench-mirrors.sh: programs that work on a mount and verify what they read, and bits that
+are flipped on a disk.
+
+    failover.py load DIR OTHERS TREE LOG    works in DIR until SIGTERM; then writes DIR.sums, the checksums of its files
+    failover.py longest FROM TO LOG...      the longest call, and the number of calls, of each kind, between two moments
+    failover.py flip COUNT SEED DIR...      flips one bit in each of COUNT blocks of object files below directories; takes inode numbers from stdin
+    failover.py latency KIND FILE CALLS     the median of the time of a call: write or append (with fsync) of 4 KiB, or a read past the caches
+    failover.py ost_at HOST:PORT            the number of the target that a server serves, from a `gupfs status --json` on stdin
+    failover.py status                      prints numbers of a `gupfs status --json` from stdin, for the shell
+"""
+
+import hashlib
+import json
+import mmap
+import os
+import random
+import signal
+import statistics
+import sys
+import time
+
+RECORD = 64 * 1024
+RECORDS = 32  # of a file that is rewritten in place
+FILES = 4  # of each of these kinds
+LARGE = 6 * 1024 * 1024
+SLOW = 0.05  # calls that take longer are logged one by one
+BLOCK = 4096  # what has one checksum on a disk
+
+
+class Wrong(Exception):
+    """The file system returned bytes that no program wrote there, or not the last ones."""
+
+
+def content(name, number, version, size=RECORD):
+    """Bytes from which `version` can be read back."""
+    unit = version.to_bytes(8, "little") + hashlib.sha256(f"{name} {number} {version}".encode()).digest()[:24]
+    return unit * (size // len(unit))
+
+
+def version_of(name, number, data):
+    if len(data) != RECORD:
+        raise Wrong(f"{name}: record {number} has {len(data)} bytes")
+    version = int.from_bytes(data[:8], "little")
+    if data != content(name, number, version):
+        raise Wrong(f"{name}: record {number} is not what any version of it was")
+    return version
+
+
+class Load:
+    """One program: rewrites records, replaces files, writes large ones, and compares what it and others have written."""
+
+    def __init__(self, own, others, tree, log):
+        self.own, self.others = own, others
+        self.log = open(log, "a", buffering=1)
+        self.calls = 0
+        self.next_count = 0.0
+        self.dice = random.Random(own)
+        self.versions = {}  # (path, number) -> the last version that was written or seen
+        self.sums = {}  # path -> checksum of a whole file of our own
+        self.stopped = False
+        self.tree = []
+        with open(tree) as lines:
+            for line in lines:
+                digest, path = line.rstrip("\n").split("  ", 1)
+                self.tree.append((digest, path))
+
+    def call(self, what, function, *args):
+        """Does one system call, and notes how long it took."""
+        begun = time.time()
+        result = function(*args)
+        ended = time.time()
+        self.calls += 1
+        if ended - begun > SLOW:
+            self.log.write(f"{ended:.3f} {ended - begun:.3f} {what}\n")
+        if ended > self.next_count:
+            self.count(ended)
+        return result
+
+    def count(self, now):
+        self.log.write(f"{now:.3f} calls {self.calls}\n")
+        self.calls = 0
+        self.next_count = now + 0.5
+
+    def read(self, path, size=1 << 30, offset=0):
+        fd = self.call("open", os.open, path, os.O_RDONLY)
+        pieces, left = [], size
+        while left:
+            piece = self.call("read", os.pread, fd, min(left, 1 << 20), offset)
+            if not piece:
+                break
+            pieces.append(piece)
+            offset += len(piece)
+            left -= len(piece)
+        self.call("close", os.close, fd)
+        return b"".join(pieces)
+
+    def write(self, path, data, offset=0, flags=0, sync=False):
+        fd = self.call("open", os.open, path, os.O_WRONLY | flags, 0o644)
+        at = 0
+        while at < len(data):
+            at += self.call("write", os.pwrite, fd, data[at : at + (1 << 20)], offset + at)
+        if sync:
+            self.call("fsync", os.fsync, fd)
+        self.call("close", os.close, fd)
+
+    def start(self):
+        os.makedirs(self.own, exist_ok=True)
+        for path in self.record_files(self.own):
+            name = os.path.basename(path)
+            self.write(path + ".new", b"".join(content(name, number, 0) for number in range(RECORDS)), flags=os.O_CREAT)
+            os.rename(path + ".new", path)
+        for other in self.others:
+            while not os.path.exists(self.record_files(other)[-1]):
+                time.sleep(0.1)
+
+    def record_files(self, directory):
+        return [f"{directory}/records-{number}" for number in range(FILES)]
+
+    def check_record(self, path, number):
+        """Another program's record is whole, and no older than the one that was seen before; our own is the last that was written."""
+        data = self.read(path, RECORD, number * RECORD)
+        version = version_of(os.path.basename(path), number, data)
+        known = self.versions.get((path, number), 0)
+        if version < known or (path.startswith(self.own + "/") and version != known):
+            raise Wrong(f"{path}: record {number} has version {version}, after version {known}")
+        self.versions[path, number] = version
+
+    def rewrite(self):
+        path, number = self.dice.choice(self.record_files(self.own)), self.dice.randrange(RECORDS)
+        version = self.versions.get((path, number), 0) + 1
+        data = content(os.path.basename(path), number, version)
+        self.write(path, data, number * RECORD, sync=self.dice.random() < 0.2)
+        self.versions[path, number] = version
+        self.check_record(path, self.dice.randrange(RECORDS))
+
+    def look_at_others(self):
+        path = self.dice.choice(self.record_files(self.dice.choice(self.others)))
+        self.check_record(path, self.dice.randrange(RECORDS))
+
+    def write_whole(self, name, size, sync):
+        """Writes a file, gives it the name of an older one, and reads it back."""
+        path, number = f"{self.own}/{name}", self.dice.randrange(1 << 40)
+        data = content(name, number, self.calls, size)
+        self.write(path + ".new", data, flags=os.O_CREAT | os.O_EXCL, sync=sync)
+        self.call("rename", os.rename, path + ".new", path)
+        if self.read(path) != data:
+            raise Wrong(f"{path} is not what was written")
+        self.sums[path] = hashlib.sha256(data).hexdigest()
+
+    def replace(self):
+        name, size = f"whole-{self.dice.randrange(FILES)}", self.dice.randrange(1, 4) * RECORD
+        self.write_whole(name, size, self.dice.random() < 0.5)
+
+    def write_large(self):
+        self.write_whole("large", LARGE, True)
+
+    def look_at_tree(self):
+        for digest, path in self.dice.sample(self.tree, 4):
+            if hashlib.sha256(self.read(path)).hexdigest() != digest:
+                raise Wrong(f"{path} is not what was copied")
+
+    def run(self):
+        work = [self.rewrite] * 8 + [self.look_at_others] * 4 + [self.replace] * 3 + [self.look_at_tree] * 4 + [self.write_large]
+        while not self.stopped:
+            self.dice.choice(work)()
+            time.sleep(0.01)  # two cores also serve
+        self.count(time.time())
+        for path in self.record_files(self.own):
+            for number in range(RECORDS):
+                self.check_record(path, number)
+            self.sums[path] = hashlib.sha256(self.read(path)).hexdigest()
+        with open(self.own + ".sums", "w") as out:
+            for path, digest in sorted(self.sums.items()):
+                out.write(f"{digest}  {path}\n")
+
+
+def load(own, others, tree, log):
+    program = Load(own, others.split(), tree, log)
+
+    def stop(*_):
+        program.stopped = True
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        program.start()
+        print("working", flush=True)
+        program.run()
+    except (Wrong, OSError) as error:
+        sys.exit(f"{own}: {error}")
+
+
+def longest(begin, end, *logs):
+    begin, end = float(begin), float(end)
+    calls, slowest = 0, {}
+    for log in logs:
+        for line in open(log):
+            at, took, what = line.split()
+            at = float(at)
+            if took == "calls":
+                calls += int(what) if begin <= at <= end else 0
+            elif at >= begin and at - float(took) <= end:
+                slowest[what] = max(slowest.get(what, 0.0), float(took))
+    most = max(slowest.values(), default=0.0)
+    kinds = ", ".join(f"{what} {took:.1f} s" for what, took in sorted(slowest.items(), key=lambda it: -it[1])[:4])
+    print(f"{most:.2f} {calls} {kinds}")
+
+
+def flip(count, seed, *directories):
+    wanted = {int(line) for line in sys.stdin}
+    dice = random.Random(int(seed))
+    blocks = []
+    for folder, _, names in (step for directory in directories for step in os.walk(directory)):
+        for name in names:
+            path = os.path.join(folder, name)
+            if int(name.split(".")[0], 16) in wanted:
+                blocks += [(path, at) for at in range(0, os.path.getsize(path), BLOCK)]
+    if len(blocks) < int(count):
+        sys.exit(f"these directories have only {len(blocks)} blocks of these files")
+    chosen = dice.sample(sorted(blocks), int(count))
+    for path, at in chosen:
+        fd = os.open(path, os.O_RDWR)
+        where = at + dice.randrange(min(BLOCK, os.path.getsize(path) - at))
+        byte = os.pread(fd, 1, where)[0]
+        os.pwrite(fd, bytes([byte ^ (1 << dice.randrange(8))]), where)
+        os.close(fd)
+    print(len({path for path, _ in chosen}))
+
+
+def latency(kind, path, calls):
+    size = 16 * 1024 * 1024
+    if kind == "read":
+        size = os.path.getsize(path)
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    else:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_APPEND if kind == "append" else 0), 0o644)
+    if kind == "write":
+        os.pwrite(fd, bytes(size), 0)
+        os.fsync(fd)
+    dice, data, page = random.Random(1), bytes(BLOCK), mmap.mmap(-1, BLOCK)
+    took = []
+    for _ in range(int(calls)):
+        at = dice.randrange(size // BLOCK) * BLOCK
+        begun = time.perf_counter_ns()
+        if kind == "read":
+            os.preadv(fd, [page], at)
+        elif kind == "append":
+            os.write(fd, data)
+            os.fsync(fd)
+        else:
+            os.pwrite(fd, data, at)
+        took.append(time.perf_counter_ns() - begun)
+    os.close(fd)
+    print(f"{statistics.median(took) / 1000:.1f}")
+
+
+def ost_at(address):
+    targets = json.load(sys.stdin)["mds"]["targets"]
+    print(*[target["ost"] for target in targets if target["address"] == address and target["is_up"]])
+
+
+def status():
+    mds = json.load(sys.stdin)["mds"]
+    resync, replacement, scrub = mds["resync"], mds["replacement"], mds["scrub"]
+    targets = [target for target in mds["targets"] if target.get("lost_since") is None and not target.get("is_removed")]
+    numbers = {
+        "up": sum(bool(target["is_up"]) for target in targets),
+        "targets": len(targets),
+        "left": resync["files_left"] + replacement["files_left"],
+        "pending": int(resync["is_expected"] or replacement["is_expected"]),
+        "resynced": resync["files_done"],
+        "compared": resync["bytes_compared"],
+        "copied": resync["bytes_copied"],
+        "replaced": replacement["files_replaced"],
+        "repaired": scrub["blocks_repaired"],
+        "renewed": scrub["members_renewed"],
+        "damaged": scrub["damaged"],
+    }
+    print(" ".join(f"{name}={number}" for name, number in numbers.items()))
+
+
+def main():
+    commands = {"load": load, "longest": longest, "flip": flip, "latency": latency, "ost_at": ost_at, "status": status}
+    if len(sys.argv) < 2 or sys.argv[1] not in commands:
+        sys.exit(__doc__)
+    commands[sys.argv[1]](*sys.argv[2:])
+
+
+main()
