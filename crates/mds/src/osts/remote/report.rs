@@ -23,6 +23,10 @@ pub(crate) struct ReportingServer<'a> {
 }
 
 /// The result of one target's part of a report.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the larger variant is the usual one, and lives as long as a report"
+)]
 pub(crate) enum ReportOutcome {
     /// What the target must do, and what to record before it is told so; with `true` the record must survive a power loss.
     Verdict(TargetVerdict, Option<(KnownTarget, bool)>),
@@ -105,7 +109,8 @@ impl Targets {
                 return Ok(ReportOutcome::refused(why));
             }
             IdentityVerdict::OlderCopy(why) => {
-                if !entry.condition.is_up() {
+                // At the target's own address no other process serves it any more.
+                if !entry.condition.is_up() || entry.is_known_at(address) {
                     entry.older_copy = Some(OlderCopy {
                         copy: copy_of(&open.identity),
                         why: why.clone(),

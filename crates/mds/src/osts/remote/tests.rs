@@ -2,7 +2,7 @@ use super::*;
 use crate::osts::{IdentityContext, OstPeer};
 use gupfs_platform::fake::FakePlatform;
 use gupfs_proto::cluster::{
-    OpenTargetReport, OwnerMark, TargetIdentity, TargetReport, TargetVerdict,
+    OpenTargetReport, OwnerMark, TargetCopy, TargetIdentity, TargetReport, TargetVerdict,
 };
 use gupfs_proto::data::{self, TargetCapacity};
 use gupfs_proto::{ClusterId, DomainName, Incarnation, Seq};
@@ -283,4 +283,41 @@ async fn the_failure_domain_of_a_target_is_that_of_the_report_that_is_believed()
         (&*domains[0].name, &*domains[0].osts),
         ("r1", &[OstId(0)][..])
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_copy_that_an_administrator_may_accept_is_the_one_that_was_refused_last() {
+    let targets = targets();
+    opens(&targets, "real:1", (0, 0), 70);
+    opens(&targets, "real:1", (1, 70), 71);
+    // Another process has a copy, and the target serves.
+    assert!(is_refused(&verdict_on(
+        &targets,
+        "copy:1",
+        &report_of_ost0(1, 70, 72)
+    )));
+    targets.refused_copy(OstId(0)).unwrap_err();
+    // Its own server was killed and has the copy now.
+    assert!(is_refused(&verdict_on(
+        &targets,
+        "real:1",
+        &report_of_ost0(1, 70, 73)
+    )));
+    let refused = targets.refused_copy(OstId(0)).unwrap();
+    assert_eq!((refused.copy.stamp, refused.copy.run), (1, 70));
+    assert_eq!(refused.address.as_deref(), Some("real:1"));
+    let other = TargetCopy {
+        run: 69,
+        ..refused.copy
+    };
+    targets.accept_copy(OstId(0), other).unwrap_err();
+    targets.accept_copy(OstId(0), refused.copy).unwrap();
+    opens(&targets, "real:1", (1, 70), 74);
+    assert!(targets.is_up(OstId(0)));
+    targets.refused_copy(OstId(0)).unwrap_err();
+    assert!(is_refused(&verdict_on(
+        &targets,
+        "real:1",
+        &report_of_ost0(1, 70, 75)
+    )));
 }
