@@ -28,8 +28,8 @@ const INCARNATION: Incarnation = Incarnation(0x1c);
 /// Number of virtual shards.
 const SHARDS: u16 = 4;
 
-/// More than the number of files in a simulated cluster.
-const FILES_MAX: usize = 10_000;
+/// More than the number of records of one kind in a shard of a simulated cluster.
+const RECORDS_MAX: usize = 10_000;
 
 /// In bytes. Zeroing larger segments is most of what a simulated start costs.
 const LOG_SEGMENT: u64 = 256 << 10;
@@ -174,24 +174,50 @@ impl MetadataHost {
 
     /// All regular files, as the running server's newest records have them; None while it does not run.
     pub fn files(&self) -> Option<Vec<(InodeId, FileBody)>> {
-        self.mds()?;
-        let records = self.records.lock().upgrade()?;
         let mut files = Vec::new();
-        for shard in (0..SHARDS).map(VirtualShard) {
-            let range = KeyRange::of_kind(shard, RecordKind::Inode);
-            let [from, to] =
-                [&range.from, &range.to].map(|key| Bytes::copy_from_slice(key.as_bytes()));
-            for (key, value) in records.scan(from, to, FILES_MAX).ok()? {
-                let Some(ParsedKey::Inode(ino)) = RecordKey::from_bytes(&key).parse() else {
-                    continue;
-                };
-                let inode = Inode::decode(&value).expect("the server has encoded it");
-                if let InodeBody::File(file) = inode.body {
-                    files.push((ino, file));
-                }
+        for (key, value) in self.records_of(RecordKind::Inode)? {
+            let Some(ParsedKey::Inode(ino)) = key.parse() else {
+                continue;
+            };
+            let inode = Inode::decode(&value).expect("the server has encoded it");
+            if let InodeBody::File(file) = inode.body {
+                files.push((ino, file));
             }
         }
         Some(files)
+    }
+
+    /// The files that the running server must resync, by its records; None while it does not run.
+    pub fn expected_resyncs(&self) -> Option<Vec<InodeId>> {
+        let records = self.records_of(RecordKind::StaleMembers)?;
+        let inode_of = |key: &RecordKey| match key.parse() {
+            Some(ParsedKey::StaleMembers(ino)) => Some(ino),
+            _ => None,
+        };
+        Some(
+            records
+                .iter()
+                .filter_map(|(key, _)| inode_of(key))
+                .collect(),
+        )
+    }
+
+    fn records_of(&self, kind: RecordKind) -> Option<Vec<(RecordKey, Bytes)>> {
+        self.mds()?;
+        let store = self.records.lock().upgrade()?;
+        let mut found = Vec::new();
+        for shard in (0..SHARDS).map(VirtualShard) {
+            let range = KeyRange::of_kind(shard, kind);
+            let [from, to] =
+                [&range.from, &range.to].map(|key| Bytes::copy_from_slice(key.as_bytes()));
+            let records = store.scan(from, to, RECORDS_MAX).ok()?;
+            found.extend(
+                records
+                    .into_iter()
+                    .map(|(key, value)| (RecordKey::from_bytes(&key), value)),
+            );
+        }
+        Some(found)
     }
 
     /// Ends the process without a shutdown. With `power_loss`, its disk loses unsynced bytes.

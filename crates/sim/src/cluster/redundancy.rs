@@ -88,7 +88,11 @@ pub(super) fn stale_targets(cluster: &SimulatedCluster) -> BTreeSet<OstId> {
 pub(super) async fn resync_status(cluster: &SimulatedCluster) -> Option<String> {
     let mds = cluster.metadata.mds()?;
     let status = mds.status().await;
-    Some(format!("{:?}, waits: {:?}", status.resync, status.waits))
+    let expected = cluster.metadata.expected_resyncs();
+    Some(format!(
+        "{:?}, expected: {expected:?}, waits: {:?}",
+        status.resync, status.waits
+    ))
 }
 
 /// Scrubs everything. None if the metadata server does not run.

