@@ -282,7 +282,7 @@ impl SharedDirProgram {
         let candidates: Vec<&SharedNames> = names.states().collect();
         assert!(
             fits,
-            "c{} lists {found:?}, the possible states are {candidates:?}; {created_inodes:?}",
+            "c{} lists {found:?}, asked for at {since} ms, the possible states are {candidates:?}; {created_inodes:?}",
             self.host_number
         );
     }
