@@ -8,7 +8,7 @@ use crate::exit::{CliError, CliResult, Exit};
 use clap::Args;
 use gupfs_proto::layout::{ConversionState, LayoutChange, Redundancy};
 use gupfs_proto::{ByteCount, InodeId};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -60,7 +60,7 @@ struct Converted {
     bytes: u64,
     unneeded: u64,
     /// Files with several names.
-    seen: HashSet<u64>,
+    seen: BTreeSet<u64>,
     /// To be tried again, and why.
     left: Vec<(PathBuf, String)>,
     /// Not to be tried again.
