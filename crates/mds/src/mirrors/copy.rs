@@ -76,8 +76,8 @@ impl ObjectCopy<'_> {
                 (Some(one), None) | (None, Some(one)) => one,
                 (None, None) => break,
             };
-            // Both are holes before it.
-            at = next / REGION * REGION;
+            // Both are holes before it. A source that has grown since may have data in the region that was copied last.
+            at = at.max(next / REGION * REGION);
             if at >= source.size {
                 break;
             }

@@ -301,6 +301,8 @@ fn a_file_without_another_domain_for_its_member_is_counted_until_there_is_one() 
 
         fixture.osts.push(FakeOst::new(2));
         let ServerInstance { mds, .. } = fixture.start().await;
+        // The new member does not get the bytes.
+        fixture.osts[1].set_stuck(true);
         tokio::time::sleep(Duration::from_secs(5)).await;
         let replacement = mds.status().await.replacement;
         assert_eq!((replacement.files_replaced, replacement.files_left), (1, 0));
@@ -312,6 +314,35 @@ fn a_file_without_another_domain_for_its_member_is_counted_until_there_is_one() 
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(lost_files(&mds, 1).await.len(), 1);
         assert_eq!(mds.status().await.replacement.files_lost, 1);
+        mds.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_resync_ends_although_its_source_grows_meanwhile() {
+    simulate(async {
+        let mut fixture = Simulated::new(8);
+        let (ServerInstance { mds, .. }, ino) = with_mirrored_file(&mut fixture, 2).await;
+        let client = Client::open(&mds).await;
+        let opened = client.begin_write(ino).await;
+        let end = 9 * MIB + 7;
+        let rewritten = write(&fixture.osts, &opened, end, 2);
+        let op = MetaOp::MarkStale {
+            ino,
+            objects: vec![(0, 1)],
+        };
+        client.change(0, op).await.unwrap();
+        client.end_write(ino, rewritten).await;
+        let osts = opened.layout.components[0].targets.clone();
+        let [source, stale] = [0, 1].map(|index: usize| &fixture.osts[usize::from(osts[index].0)]);
+        // A client writes at its end, which is in the region that is copied last.
+        source.set_slow(Duration::from_millis(10));
+        source.set_growing(true);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let resync = mds.status().await.resync;
+        assert_eq!((resync.files_done, resync.files_left), (1, 0), "{resync:?}");
+        let copy = stale.list()[0];
+        assert!(stale.size(copy) >= Some(end));
         mds.stop().await.unwrap();
     });
 }

@@ -1,10 +1,11 @@
 //! The tests' object server: a map of objects with their sizes, which can be down or slow.
 
 use crate::fixture::CLUSTER;
+use bytes::Bytes;
 use gupfs_mds::osts::{AdminFuture, OstPeer, TargetAdmin, TargetHandle};
 use gupfs_proto::cluster::{ObjectInventory, OwnerMark, TargetIdentity};
 use gupfs_proto::data::{
-    DataOp, DataReply, DataReplyBody, DataRequest, ObjectStat, TargetCapacity,
+    BlockChecksums, DataOp, DataReply, DataReplyBody, DataRequest, ObjectStat, TargetCapacity,
 };
 use gupfs_proto::{
     FsError, Incarnation, ObjectId, OstId, OwnerEpoch, Timestamp, VirtualShard, WriteVerifier,
@@ -32,6 +33,8 @@ struct OstContents {
     stuck: bool,
     /// How long a reply, which is true when the request arrives, is on its way; not for space.
     slow: Duration,
+    /// Each reply about the size of an object is followed by a write that makes the object longer.
+    growing: bool,
     space: TargetCapacity,
     /// Names of the requests, with their objects.
     requests: Vec<String>,
@@ -56,6 +59,7 @@ impl FakeOst {
                 down: false,
                 stuck: false,
                 slow: Duration::ZERO,
+                growing: false,
                 space: TargetCapacity {
                     volume: 0,
                     total: 1 << 40,
@@ -141,6 +145,10 @@ impl FakeOst {
         self.0.state.lock().slow = slow;
     }
 
+    pub fn set_growing(&self, growing: bool) {
+        self.0.state.lock().growing = growing;
+    }
+
     pub fn set_stuck(&self, stuck: bool) {
         self.0.state.lock().stuck = stuck;
     }
@@ -219,13 +227,35 @@ impl Inner {
             objects,
             requests,
             quarantined,
+            growing,
             ..
         } = &mut *state;
         match op {
             DataOp::Stat { object } => {
                 requests.push(format!("stat {object}"));
-                Ok(DataReplyBody::Stat(objects.get(&object).copied()))
+                let found = objects.get(&object).copied();
+                if let (true, Some(stat)) = (*growing, objects.get_mut(&object)) {
+                    stat.size += 1;
+                }
+                Ok(DataReplyBody::Stat(found))
             }
+            DataOp::Seek { object, at, .. } => {
+                let has_more = objects.get(&object).is_some_and(|stat| stat.size > at.0);
+                Ok(DataReplyBody::Position(has_more.then_some(at)))
+            }
+            // All bytes are zeros.
+            DataOp::Read { at, .. } => Ok(DataReplyBody::Data {
+                data: Bytes::new(),
+                checksums: BlockChecksums::of_blocks(at.0, &[]),
+            }),
+            DataOp::Write {
+                object, at, data, ..
+            } => {
+                let stat = objects.entry(object).or_default();
+                stat.size = stat.size.max(at.0 + data.len() as u64);
+                Ok(DataReplyBody::Written(*stat, WriteVerifier(1)))
+            }
+            DataOp::FenceObject { .. } => Ok(DataReplyBody::Done),
             DataOp::List { after, limit } => {
                 requests.push("list".into());
                 let later = objects
