@@ -187,6 +187,24 @@ mod tests {
     }
 
     #[test]
+    fn a_removed_file_that_is_open_keeps_its_directorys_default_layout() {
+        let mut server = TestServer::new(2);
+        let root = Caller::root();
+        let dir = server.mkdir(&root, ROOT, "d", 0o755).unwrap().ino;
+        for (ost, is_written) in [(0, false), (1, true), (2, false), (3, true)] {
+            set_layout(&mut server, dir, Some(layout_on(ost))).unwrap();
+            let file = server.create(&root, dir, "f", 0o644).unwrap().ino;
+            if is_written {
+                assert_eq!(first_target(&mut server, file), OstId(ost));
+                server.end_write(file, report(9, &[(0, 0)]), true).unwrap();
+            }
+            server.unlink(&root, dir, "f").unwrap();
+            server.truncate(file, 0).unwrap();
+            assert_eq!(first_target(&mut server, file), OstId(ost));
+        }
+    }
+
+    #[test]
     fn a_redundancy_needs_as_many_failure_domains_and_keeps_older_programs_out() {
         let mut server = TestServer::new(2);
         let set = |server: &mut TestServer, copies| {

@@ -128,6 +128,7 @@ pub(crate) fn remove_name(
     dentry: &Dentry,
     victim: InodeId,
 ) -> OpResult<bool> {
+    copy_default_layout(view, dentry, victim)?;
     remove_link(view, dentry, victim)?;
     let now = view.now();
     let (orphan, is_open_elsewhere) = view.change(victim, |inode| {
@@ -197,7 +198,6 @@ fn remove_link(view: &mut OpView, dentry: &Dentry, ino: InodeId) -> OpResult<()>
         view.remove(back_link);
         view.change(ino, |inode| inode.names -= 1)?;
     } else {
-        copy_default_layout(view, dentry.dir, &inode)?;
         view.change(ino, |inode| {
             inode.names -= 1;
             inode.parent = None;
@@ -206,17 +206,19 @@ fn remove_link(view: &mut OpView, dentry: &Dentry, ino: InodeId) -> OpResult<()>
     remove_entry(view, dentry, inode.kind)
 }
 
-/// A file that loses its first name and keeps others can no longer find its directory's default layout: the file gets a copy.
-fn copy_default_layout(view: &mut OpView, dir: InodeId, inode: &Inode) -> OpResult<()> {
+/// A file whose first name is removed can no longer find its directory's default layout. It gets a copy: other names or open descriptors may
+/// remain, through which the file is truncated to nothing and then needs a new layout.
+fn copy_default_layout(view: &mut OpView, removed: &Dentry, ino: InodeId) -> OpResult<()> {
+    let inode = view.inode(ino)?;
     let InodeBody::File(file) = &inode.body else {
         return Ok(());
     };
-    if inode.names == 1 || file.default_layout.is_some() || !file.layout.is_empty() {
+    if inode.parent != Some(removed.position()) || file.default_layout.is_some() {
         return Ok(());
     }
-    let layout = view.inode(dir)?.directory()?.layout_of_new_files();
+    let layout = view.inode(removed.dir)?.directory()?.layout_of_new_files();
     if layout.is_some() {
-        view.change_file(inode.ino, |_, file| file.default_layout = layout)?;
+        view.change_file(ino, |_, file| file.default_layout = layout)?;
     }
     Ok(())
 }

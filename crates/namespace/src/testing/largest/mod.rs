@@ -30,7 +30,7 @@ fn the_largest_batch_of_every_operation_fits_the_log() {
         assert!(test.sizes.contains_key(name), "no batch of {name}");
     }
     // And the background operations (`BackgroundOp`).
-    assert_eq!(test.sizes.len(), requests.len() + 13, "{:#?}", test.sizes);
+    assert_eq!(test.sizes.len(), requests.len() + 14, "{:#?}", test.sizes);
     for (op_name, bytes) in &test.sizes {
         let bytes = *bytes as u64;
         let most = match *op_name {
