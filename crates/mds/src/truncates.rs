@@ -2,7 +2,7 @@
 
 use crate::join;
 use crate::limits::OST_CALLS;
-use crate::mirrors::MirrorKeeper;
+use crate::mirrors::{FailedMembers, MirrorKeeper};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
 use crate::pending_work::{PendingTruncate, PendingTruncates};
@@ -13,7 +13,7 @@ use gupfs_namespace::{
     BackgroundOp, KeyRange, ParsedKey, Purge, PurgeAction, PurgeId, Record, RecordKind,
 };
 use gupfs_proto::{FsError, ObjectId, OstId, WriteVerifier};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -82,18 +82,18 @@ impl TruncateRunner {
             self.store.durable(origin, truncate.seq).await?;
             // The objects before the record: were the record durable and the objects not truncated, the removed bytes would show
             // again when the file grows. If an OST loses power in between, the loop truncates again.
-            let mut failed = BTreeSet::new();
+            let mut failed = FailedMembers::default();
             let blocks = loop {
                 let objects = self.reachable_objects(&truncate, &failed).await?;
                 match self.truncate_and_sync(&objects).await {
                     Ok(Some(blocks)) => break blocks,
                     Ok(None) => {}
-                    // It has gone down meanwhile, or answers and cannot write, and another member's has not; or it was declared lost.
-                    Err(FsError::TargetDown { ost, reason }) => {
-                        failed.insert(ost);
+                    // The target has gone down meanwhile or was declared lost, or it answers and cannot write; or the block at the object's new
+                    // end is damaged. Another member is not.
+                    Err(error) if failed.note(&error) => {
                         let others = self.reachable_objects(&truncate, &failed).await?;
                         if others.len() >= objects.len() {
-                            return Err(FsError::TargetDown { ost, reason });
+                            return Err(error);
                         }
                     }
                     Err(error) => return Err(error),
@@ -145,12 +145,12 @@ impl TruncateRunner {
         Ok((resumed, left))
     }
 
-    /// The objects to truncate, without those on lost targets, and without members of mirrored stripes whose targets are down or have `failed`:
-    /// these are stale.
+    /// The objects to truncate, without those on lost targets, and without members of mirrored stripes whose targets are down or that have
+    /// `failed`: these are stale.
     async fn reachable_objects(
         &self,
         truncate: &PendingTruncate,
-        failed: &BTreeSet<OstId>,
+        failed: &FailedMembers,
     ) -> Result<Vec<(OstId, ObjectId, u64)>, FsError> {
         let is_lost = |(ost, ..): &&(OstId, ObjectId, u64)| self.targets.is_lost(*ost);
         let objects = truncate.objects.iter().filter(|it| !is_lost(it));

@@ -60,11 +60,7 @@ impl ObjectCopy<'_> {
             self.sync(removed_under).await?;
             return Ok(bytes);
         };
-        if let Err(FsError::ObjectDamaged { .. }) = targets.stat_object(ost, object).await {
-            // It is lost, and what the target remembers of it would keep it from being made again.
-            targets.remove_object(ost, object).await?;
-        }
-        let (_, mut verifier) = targets.truncate_object(ost, object, source.size).await?;
+        let mut verifier = self.cut_to(source.size).await?;
         let mut at = 0;
         loop {
             let next = (
@@ -106,6 +102,20 @@ impl ObjectCopy<'_> {
         }
         self.sync(verifier).await?;
         Ok(bytes)
+    }
+
+    /// Truncates the object to the source's size. If it is lost or the block at its new end is damaged, it is made anew.
+    async fn cut_to(&self, size: u64) -> Result<WriteVerifier, FsError> {
+        let (targets, (ost, object)) = (self.targets, self.to);
+        let truncated = match targets.stat_object(ost, object).await {
+            Err(error @ FsError::ObjectDamaged { .. }) => Err(error),
+            _ => targets.truncate_object(ost, object, size).await,
+        };
+        match truncated {
+            // What the target remembers of a lost object would keep it from being made again.
+            Err(FsError::ObjectDamaged { .. }) => targets.remove_object(ost, object).await,
+            truncated => truncated.map(|(_, verifier)| verifier),
+        }
     }
 
     /// Compares some regions from this one on, at least one, by their digests; None where the digests do not tell.

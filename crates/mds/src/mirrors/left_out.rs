@@ -11,6 +11,29 @@ use gupfs_proto::{FsError, InodeId, Layout, ObjectId, OstId, Presence, SessionId
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// The members at which an operation of the server has failed, although their targets answer.
+#[derive(Default)]
+pub struct FailedMembers {
+    /// All members on them.
+    osts: BTreeSet<OstId>,
+    objects: BTreeSet<ObjectId>,
+}
+
+impl FailedMembers {
+    /// Notes the error of a member. Returns whether another member may have succeeded: the error is of this target or object alone.
+    pub fn note(&mut self, error: &FsError) -> bool {
+        match error {
+            FsError::TargetDown { ost, .. } => self.osts.insert(*ost),
+            FsError::ObjectDamaged { object, .. } => self.objects.insert(*object),
+            _ => false,
+        }
+    }
+
+    fn contains(&self, ost: OstId, object: ObjectId) -> bool {
+        self.osts.contains(&ost) || self.objects.contains(&object)
+    }
+}
+
 /// Decides that members are stale.
 pub struct MirrorKeeper {
     store: Arc<MetadataStore>,
@@ -34,8 +57,8 @@ impl MirrorKeeper {
         }
     }
 
-    /// Of these objects of a file the ones that an operation of the server need not reach: their targets are down or have `failed`, another
-    /// member's has not, and they are stale when this returns.
+    /// Of these objects of a file the ones that an operation of the server need not reach: their targets are down or they have `failed`, another
+    /// member has not, and they are stale when this returns.
     ///
     /// # Errors
     /// Of the store.
@@ -43,7 +66,7 @@ impl MirrorKeeper {
         &self,
         ino: InodeId,
         objects: impl Iterator<Item = ObjectId>,
-        failed: &BTreeSet<OstId>,
+        failed: &FailedMembers,
     ) -> Result<BTreeSet<ObjectId>, FsError> {
         let mut left_out = BTreeSet::new();
         let Some(layout) = self.layout(ino).await? else {
@@ -63,7 +86,7 @@ impl MirrorKeeper {
             };
             let is_up = |index: usize| {
                 let ost = component.targets[index];
-                self.targets.is_up(ost) && !failed.contains(&ost)
+                self.targets.is_up(ost) && !failed.contains(ost, component.object(ino, index))
             };
             let mut others = component.full_members(component.stripe_of(index));
             if component.presence.get(index) == Presence::Stale {

@@ -13,7 +13,7 @@ mod moves;
 mod replacement;
 mod resync;
 
-pub use left_out::MirrorKeeper;
+pub use left_out::{FailedMembers, MirrorKeeper};
 pub use lost_members::has_lost_bytes;
 pub use moves::bytes_to_move;
 pub use replacement::ReplacementTask;

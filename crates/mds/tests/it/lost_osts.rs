@@ -348,6 +348,37 @@ fn a_resync_ends_although_its_source_grows_meanwhile() {
 }
 
 #[test]
+fn a_truncate_leaves_out_a_member_that_is_damaged_where_it_is_cut() {
+    simulate(async {
+        let mut fixture = Simulated::new(9);
+        let (ServerInstance { mds, .. }, ino) = with_mirrored_file(&mut fixture, 2).await;
+        let client = Client::open(&mds).await;
+        let osts = client.open_file(ino).await.layout.components[0]
+            .targets
+            .clone();
+        let [first, second] = [0, 1].map(|index: usize| &fixture.osts[usize::from(osts[index].0)]);
+        first.damage(first.list()[0]);
+        client.truncate(ino, MIB + 7).await.unwrap();
+        let opened = client.open_file(ino).await;
+        assert_eq!(opened.attr.size, MIB + 7);
+        assert_eq!(presence(&opened, osts[0].0), [Presence::Stale]);
+        // It is made anew.
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(mds.status().await.resync.files_done, 1);
+        assert_eq!(first.size(first.list()[0]), Some(MIB + 7));
+        // No member is left out if all are damaged.
+        first.damage(first.list()[0]);
+        second.damage(second.list()[0]);
+        let truncated = client.truncate(ino, 5).await;
+        assert!(
+            matches!(truncated, Err(FsError::ObjectDamaged { .. })),
+            "{truncated:?}"
+        );
+        mds.stop().await.unwrap();
+    });
+}
+
+#[test]
 fn stale_members_on_an_ost_that_is_down_for_long_get_another_one() {
     for rebuild_after in [None, Some(Duration::from_secs(600))] {
         simulate(async {

@@ -7,12 +7,13 @@ use gupfs_proto::cluster::{ObjectInventory, OwnerMark, TargetIdentity};
 use gupfs_proto::data::{
     BlockChecksums, DataOp, DataReply, DataReplyBody, DataRequest, ObjectStat, TargetCapacity,
 };
+use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::{
     FsError, Incarnation, ObjectId, OstId, OwnerEpoch, Timestamp, VirtualShard, WriteVerifier,
 };
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ struct OstContents {
     slow: Duration,
     /// Each reply about the size of an object is followed by a write that makes the object longer.
     growing: bool,
+    /// Damage of these at the ends to which they are truncated.
+    damaged: BTreeSet<ObjectId>,
     space: TargetCapacity,
     /// Names of the requests, with their objects.
     requests: Vec<String>,
@@ -60,6 +63,7 @@ impl FakeOst {
                 stuck: false,
                 slow: Duration::ZERO,
                 growing: false,
+                damaged: BTreeSet::new(),
                 space: TargetCapacity {
                     volume: 0,
                     total: 1 << 40,
@@ -145,6 +149,11 @@ impl FakeOst {
         self.0.state.lock().slow = slow;
     }
 
+    /// A bit of the object rots.
+    pub fn damage(&self, object: ObjectId) {
+        self.0.state.lock().damaged.insert(object);
+    }
+
     pub fn set_growing(&self, growing: bool) {
         self.0.state.lock().growing = growing;
     }
@@ -228,6 +237,7 @@ impl Inner {
             requests,
             quarantined,
             growing,
+            damaged,
             ..
         } = &mut *state;
         match op {
@@ -269,6 +279,7 @@ impl Inner {
             DataOp::Remove { object } => {
                 requests.push(format!("remove {object}"));
                 objects.remove(&object);
+                damaged.remove(&object);
                 Ok(DataReplyBody::DoneWithVerifier(WriteVerifier(1)))
             }
             DataOp::Quarantine { object } => {
@@ -280,6 +291,13 @@ impl Inner {
             }
             DataOp::Truncate { object, to } => {
                 requests.push(format!("truncate {object} to {to}"));
+                if damaged.contains(&object) {
+                    return Err(FsError::ObjectDamaged {
+                        ost: self.ost,
+                        object,
+                        damage: ObjectDamage::Checksum,
+                    });
+                }
                 let stat = objects.get_mut(&object).map(|stat| {
                     stat.size = stat.size.min(to);
                     stat.blocks = stat.size.div_ceil(512);
