@@ -75,6 +75,10 @@ const _: () = assert!(
 /// Interval between two rounds over the files with stale members.
 pub const RESYNC_EVERY: Duration = Duration::from_secs(2);
 
+/// Files that are resynced at once, and objects of one file. Each holds a region in memory.
+pub const RESYNC_FILES: usize = 4;
+pub const RESYNC_OBJECTS: usize = 4;
+
 /// How long an OST may be down before its stale members are replaced, unless the administrator chose another time: longer than a restart of a
 /// host takes, so that no such restart moves bytes.
 pub const REBUILD_AFTER: Duration = Duration::from_secs(600);

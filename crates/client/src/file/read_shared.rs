@@ -4,7 +4,8 @@
 //! that lease, answered writes are in the objects. Then, if every byte of the range exists as before, the client reads from the OSTs alone.
 //!
 //! A member of a mirrored stripe may become stale during a read, and return older bytes then: an OST that has lost bytes serves its members only
-//! after they are recorded as stale. So the read counts if the same members are full after it.
+//! after they are recorded as stale. So the read counts if the same members are full after it. And it may have found a write at one member that
+//! is still on its way to another, where the next read would not find it: so the read ends when the writes have ended that were under way.
 
 use super::FileIo;
 use super::objects::FileBytes;
@@ -56,7 +57,8 @@ impl FileIo {
             if !read.is_short && !has_mirrors {
                 return Ok(read);
             }
-            // A hole; or the file was truncated after its size was loaded, or has other objects since; or members may have become stale.
+            // A hole; or the file was truncated after its size was loaded, or has other objects since; or members may have become stale. And
+            // of a mirrored file the writer answers when all members have what it is writing.
             self.leases.load(inode).await?;
             if inode.state().objects.objects_version() != objects {
                 continue;

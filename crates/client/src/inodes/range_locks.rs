@@ -58,6 +58,11 @@ impl RangeLocks {
         self.0.lock().held.iter().any(|lock| lock.exclusive)
     }
 
+    /// Returns when the changes have ended that are under way.
+    pub async fn wait_for_changes(&self) {
+        drop(self.shared(FileOffset(0)..END).await);
+    }
+
     fn lock(&self, range: Range<FileOffset>, exclusive: bool) -> RangeLockFuture<'_> {
         RangeLockFuture {
             ranges: self,

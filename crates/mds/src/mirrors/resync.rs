@@ -4,7 +4,8 @@
 //! session that has got the lease meanwhile makes it begin again. A stale member on an OST that has been down for long gets another OST first.
 
 use super::copy::{CopiedBytes, ObjectCopy};
-use crate::limits::{RESYNC_EVERY, SCAN_STEP};
+use crate::join;
+use crate::limits::{RESYNC_EVERY, RESYNC_FILES, RESYNC_OBJECTS, SCAN_STEP};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
 use crate::pending_work::{ResyncProgress, ResyncRound};
@@ -68,25 +69,14 @@ impl ResyncTask {
             let mut range = KeyRange::of_kind(shard, RecordKind::StaleMembers);
             loop {
                 let records = self.store.scan_now(&range, SCAN_STEP).await?;
-                for (key, _) in &records {
-                    let Some(ParsedKey::StaleMembers(ino)) = key.parse() else {
-                        continue;
-                    };
-                    match self.resync_file(ino).await {
-                        Ok(FileResync::Done(bytes)) => {
-                            round.done += 1;
-                            round.compared += bytes.compared;
-                            round.copied += bytes.copied;
-                        }
-                        Ok(FileResync::Left(why)) => {
-                            round.left += 1;
-                            round.why.get_or_insert(why);
-                        }
-                        Err(error @ FsError::StoreFailed(_)) => return Err(error),
-                        Err(error) => {
-                            round.left += 1;
-                            round.why.get_or_insert(error.to_string());
-                        }
+                let files = records.iter().filter_map(|(key, _)| match key.parse() {
+                    Some(ParsedKey::StaleMembers(ino)) => Some(self.resync_and_note(ino)),
+                    _ => None,
+                });
+                for why_left in join::all(files.collect(), RESYNC_FILES).await {
+                    if let Some(why) = why_left? {
+                        round.left += 1;
+                        round.why.get_or_insert(why);
                     }
                 }
                 match records.last() {
@@ -96,6 +86,22 @@ impl ResyncTask {
             }
         }
         Ok(round)
+    }
+
+    /// Resyncs a file and notes what it took; returns why it has stale members still.
+    ///
+    /// # Errors
+    /// Of the store.
+    async fn resync_and_note(&self, ino: InodeId) -> Result<Option<String>, FsError> {
+        match self.resync_file(ino).await {
+            Ok(FileResync::Done(bytes)) => {
+                self.progress.file_done(bytes.compared, bytes.copied);
+                Ok(None)
+            }
+            Ok(FileResync::Left(why)) => Ok(Some(why)),
+            Err(error @ FsError::StoreFailed(_)) => Err(error),
+            Err(error) => Ok(Some(error.to_string())),
+        }
     }
 
     async fn resync_file(&self, ino: InodeId) -> Result<FileResync, FsError> {
@@ -116,8 +122,7 @@ impl ResyncTask {
             return Ok(FileResync::Left(format!("inode {ino} is being truncated")));
         }
         let owner = owner_of(&inode);
-        let (mut synced, mut bytes) = (Vec::new(), CopiedBytes::default());
-        let mut left = None;
+        let (mut copies, mut left) = (Vec::new(), None);
         for (component, index, ost, object, presence) in file.layout.objects(ino) {
             if presence != Presence::Stale {
                 continue;
@@ -138,12 +143,23 @@ impl ResyncTask {
                 to: (ost, object),
                 owner,
             };
-            // A change that a client has given up since may still be on its way.
-            self.targets.fence_object(ost, object).await?;
-            let copied = copy.run().await?;
-            bytes.compared += copied.compared;
-            bytes.copied += copied.copied;
-            synced.push((component as u32, index as u32));
+            copies.push(async move {
+                // A change that a client has given up since may still be on its way.
+                self.targets.fence_object(ost, object).await?;
+                let copied = copy.run().await?;
+                Ok::<_, FsError>(((component as u32, index as u32), copied))
+            });
+        }
+        let (mut synced, mut bytes) = (Vec::new(), CopiedBytes::default());
+        for copied in join::all(copies, RESYNC_OBJECTS).await {
+            match copied {
+                Ok((object, copied)) => {
+                    bytes.compared += copied.compared;
+                    bytes.copied += copied.copied;
+                    synced.push(object);
+                }
+                Err(error) => left = Some(error.to_string()),
+            }
         }
         if let (true, Some(why)) = (synced.is_empty(), &left) {
             return Ok(FileResync::Left(why.clone()));

@@ -31,10 +31,7 @@ pub struct ResyncStatus {
 /// The result of one round.
 #[derive(Default)]
 pub struct ResyncRound {
-    pub done: u64,
     pub left: u64,
-    pub compared: u64,
-    pub copied: u64,
     pub why: Option<String>,
 }
 
@@ -69,20 +66,24 @@ impl ResyncProgress {
         resyncs.is_running
     }
 
+    /// Notes that all members of a file are full, and the bytes that this took.
+    pub fn file_done(&self, compared: u64, copied: u64) {
+        let status = &mut self.0.lock().status;
+        status.files_done += 1;
+        status.bytes_compared += compared;
+        status.bytes_copied += copied;
+    }
+
     /// Notes the result of a round.
     pub fn ended(&self, round: Result<ResyncRound, FsError>) {
         let mut resyncs = self.0.lock();
         let round = round.unwrap_or_else(|error| ResyncRound {
             left: 1,
             why: Some(error.to_string()),
-            ..ResyncRound::default()
         });
         resyncs.is_running = false;
         resyncs.expected |= round.left > 0;
         let status = &mut resyncs.status;
-        status.files_done += round.done;
-        status.bytes_compared += round.compared;
-        status.bytes_copied += round.copied;
         status.files_left = round.left;
         status.last_error = round.why;
     }
@@ -103,10 +104,7 @@ mod tests {
         progress.ended(Ok(ResyncRound::default()));
         assert!(progress.status().is_expected);
         assert!(progress.take());
-        let left = ResyncRound {
-            left: 1,
-            ..ResyncRound::default()
-        };
+        let left = ResyncRound { left: 1, why: None };
         progress.ended(Ok(left));
         assert!(progress.status().is_expected);
         assert!(progress.take());

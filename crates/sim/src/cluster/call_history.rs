@@ -116,6 +116,19 @@ impl CallHistory {
         self.calls_in_flight -= 1;
     }
 
+    /// The call and this reply, for messages.
+    pub fn describe(&self, call_record: &CallRecord, answer: &Answer) -> (String, String) {
+        let found = self.records.get(call_record.index);
+        let Some(record) = found.filter(|_| self.files == Some(call_record.files)) else {
+            return ("a call of a history that has ended".into(), String::new());
+        };
+        let record = Record {
+            answer: answer.clone(),
+            ..record.clone()
+        };
+        (record.asked(), record.answered())
+    }
+
     /// Records the reply, unless the call's history has ended.
     pub fn record_reply(&mut self, call_record: &CallRecord, answer: Answer, end: u64) {
         if self.files == Some(call_record.files) {

@@ -74,16 +74,6 @@ pub(super) fn stale_files(cluster: &SimulatedCluster) -> Vec<(InodeId, u32)> {
     stale.map(|(ino, file)| (*ino, file.write_leases)).collect()
 }
 
-/// The targets with stale members.
-pub(super) fn stale_targets(cluster: &SimulatedCluster) -> BTreeSet<OstId> {
-    let files = cluster.metadata.files().unwrap_or_default();
-    let stale = files.iter().flat_map(|(ino, file)| {
-        let objects = file.layout.objects(*ino);
-        objects.filter(|(.., presence)| *presence == Presence::Stale)
-    });
-    stale.map(|(_, _, ost, ..)| ost).collect()
-}
-
 /// What the metadata server says of its resyncs, and what its operations wait for; None while it does not run.
 pub(super) async fn resync_status(cluster: &SimulatedCluster) -> Option<String> {
     let mds = cluster.metadata.mds()?;

@@ -13,6 +13,11 @@ impl FileLeases {
         let Some(inode) = self.inodes.find(ino) else {
             return Ok(());
         };
+        if inode.state().layout().is_mirrored() {
+            // A read of another client may have found a write under way at one member. Its client asks before it returns the bytes: all members
+            // have them then, and no later read returns older ones.
+            inode.range_locks.wait_for_changes().await;
+        }
         // A write that is not answered yet need not be reported, and none is answered before its `BeginWrite`.
         if inode.state().owes_report() {
             self.release_if_small(&inode).await?;

@@ -5,9 +5,7 @@ use super::clients::start_client;
 use super::network::reset_connections;
 use super::{crash, metadata, millis, rot, wait_until};
 use crate::cluster::host::Store;
-use crate::cluster::redundancy::{
-    is_whole, resync_status, stale_files, stale_targets, unequal_members,
-};
+use crate::cluster::redundancy::{is_whole, resync_status, stale_files, unequal_members};
 use crate::cluster::simulated_cluster::SimulatedCluster;
 use gupfs_platform::fake::{CallKind, FakeDisk, FakeRandom};
 use std::sync::Arc;
@@ -149,6 +147,7 @@ async fn partition(cluster: &SimulatedCluster, random: &FakeRandom, number: usiz
     if random.one_in(4) {
         return reset_connections(cluster, random, &(one, other)).await;
     }
+    cluster.fault_record.single_object_failure(false);
     let (direction, time) = (random.below(3), millis(random, ABSENCE_MAX));
     cluster.record(format_args!(
         "partition between {one} and {other}, direction {direction}, {time:?}"
@@ -172,6 +171,7 @@ async fn stall(cluster: &Arc<SimulatedCluster>, random: &FakeRandom, number: usi
         "oss{number} leaves requests of c{client} waiting for {time} ms"
     ));
     cluster.monitor.count("requests left waiting");
+    cluster.fault_record.single_object_failure(false);
     (cluster.monitor).stall(client, number, Duration::from_millis(time));
     cluster.sleep(GIVEN_UP_AFTER).await;
     pause_programs(cluster).await;
@@ -202,6 +202,7 @@ async fn fill_disk(cluster: &SimulatedCluster, random: &FakeRandom, number: usiz
     let target = &targets[random.below(targets.len() as u64) as usize];
     cluster.record(format_args!("a disk of oss{number} is nearly full"));
     cluster.monitor.count("full disk");
+    cluster.fault_record.single_object_failure(false);
     target.store.leave_free(random.below(200_000)).await;
     cluster.sleep(millis(random, FULL_MAX)).await;
     target.store.restore_capacity();
@@ -212,7 +213,6 @@ async fn wait_until_whole(cluster: &Arc<SimulatedCluster>) {
     pause_programs(cluster).await;
     cluster.sleep(SETTLED_AFTER).await;
     let until = cluster.millis() + WHOLE_WITHIN;
-    let (restart_at, mut restarted) = (until - WHOLE_WITHIN / 2, false);
     while !is_whole(cluster).await {
         assert!(
             cluster.millis() < until,
@@ -220,10 +220,6 @@ async fn wait_until_whole(cluster: &Arc<SimulatedCluster>) {
             stale_files(cluster),
             resync_status(cluster).await
         );
-        if !restarted && cluster.millis() > restart_at {
-            restarted = true;
-            restart_servers_of_stale_members(cluster).await;
-        }
         cluster.sleep(Duration::from_millis(200)).await;
     }
     // Some may be changing at this moment.
@@ -237,21 +233,6 @@ async fn wait_until_whole(cluster: &Arc<SimulatedCluster>) {
     }
     cluster.record("all members are full and equal");
     cluster.program_pause.end();
-}
-
-/// An object with a change that was dropped half way cannot be fenced until its server is restarted.
-async fn restart_servers_of_stale_members(cluster: &SimulatedCluster) {
-    let why = resync_status(cluster).await;
-    let stale = stale_targets(cluster);
-    for (number, oss) in cluster.osses.iter().enumerate() {
-        if stale.iter().any(|ost| oss.has_target(*ost)) {
-            cluster.record(format_args!("oss{number} is restarted: {why:?}"));
-            cluster
-                .monitor
-                .count("restart for a member that stayed stale");
-            restart(cluster, number, false, Duration::from_secs(1)).await;
-        }
-    }
 }
 
 /// Returns when no program is in a call; all have closed their files soon after.

@@ -56,8 +56,14 @@ impl HistoryProgram {
         let end = self.cluster.event_number();
         match reply {
             Ok(reply) => {
-                self.cluster
-                    .record(format_args!("c{worker} call history: {}", call.name()));
+                let (asked, answered) = {
+                    let history = self.cluster.call_history.lock();
+                    history.describe(&call_record, &reply)
+                };
+                self.cluster.record(format_args!(
+                    "c{worker} call history: {} to {end} {asked}: {answered}",
+                    begins.1
+                ));
                 // A power loss during the call may have undone its effect, so the reply counts only if the files are intact.
                 if self.files_are_intact(files) {
                     self.cluster
