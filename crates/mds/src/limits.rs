@@ -55,7 +55,7 @@ pub const CREDENTIAL_TICK: Duration = Duration::from_millis(1);
 pub const CONVERSION_PIECE: u64 = 1 << 20;
 pub const CONVERSION_PIECES: u64 = 4;
 
-/// Files that wait for their conversion, and how long the result for one that nobody asks for is kept.
+/// Files that wait for their conversion, and how long a result is kept for a client that does not ask for it.
 pub const CONVERSIONS_MAX: usize = 1024;
 pub const CONVERSION_RESULT_KEPT: Duration = Duration::from_secs(60);
 

@@ -330,7 +330,7 @@ impl Client {
         self.names.set_default_layout(caller, ino, layout)
     }
 
-    /// Gives a file that has objects another layout, while no session writes it; nobody reads or writes it differently meanwhile. Returns after
+    /// Gives a file that has objects another layout, while no session writes it; programs read the same bytes before and after. Returns after
     /// a second or two how far it is: the caller asks again until it has ended.
     ///
     /// # Errors

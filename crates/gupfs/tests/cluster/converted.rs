@@ -55,6 +55,15 @@ fn check_sparse(path: &Path) {
     assert!(data.eq([(1_000_000, &b'a'), (41_000_000, &b'z')]));
 }
 
+/// Ends the reader also if the test fails before it says so.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn files_of_a_tree_get_copies_and_lose_them_again_while_a_program_reads() {
     if !can_mount() {
@@ -78,6 +87,7 @@ fn files_of_a_tree_get_copies_and_lose_them_again_while_a_program_reads() {
 
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stopping = StopOnDrop(&stop);
         let reader = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 names

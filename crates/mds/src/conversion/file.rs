@@ -198,7 +198,7 @@ impl FileConverter {
     }
 }
 
-/// Why the file's bytes cannot be copied now; None if nobody can change them but by a change of the record.
+/// Why the file's bytes cannot be copied now; None if they cannot change without a change of the record.
 fn why_not_at_rest(file: &FileBody) -> Option<&'static str> {
     match file {
         file if file.layout.is_empty() => Some("the file has no objects"),

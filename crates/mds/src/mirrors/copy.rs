@@ -6,7 +6,7 @@
 use super::drain_pace::DrainPace;
 use crate::join;
 use crate::limits::OST_CALLS;
-use crate::osts::{Targets, unexpected_reply};
+use crate::osts::{Targets, are_right, unexpected_reply};
 use bytes::Bytes;
 use gupfs_proto::data::{
     BlockChecksums, ChecksumCheck, DataOp, DataReplyBody, ObjectExistence, ObjectOwner,
@@ -232,7 +232,7 @@ impl ObjectCopy<'_> {
         };
         match self.targets.call(self.to.0, op).await {
             Ok(DataReplyBody::Data { data, checksums }) => {
-                data == bytes && checksums.match_bytes(at, bytes)
+                data == bytes && are_right(at, bytes, &checksums)
             }
             _ => false,
         }

@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(numbers(&["a:1=r1", "b:1", "b:2", "c:1"]), [0, 1, 1, 2]);
         // No domain is made of the servers of one rack.
         assert_eq!(numbers(&["a:1=r1", "b:1=r1"]), [0, 0]);
-        // Two racks on one host are two: who says so knows why.
+        // A host may have targets in two racks: an administrator has named them, so both count.
         assert_eq!(numbers(&["a:1=r1", "a:2=r2"]), [0, 1]);
         assert_eq!(numbers(&["r1:1", "b:1=r1"]), [1, 0]);
     }

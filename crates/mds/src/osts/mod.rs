@@ -29,6 +29,7 @@ pub(crate) use call::unexpected_reply;
 pub(crate) use identity::has_later_state;
 pub(crate) use local::LocalTargetAction;
 pub(crate) use lost::LossDeclaration;
+pub(crate) use objects::are_right;
 pub(crate) use recorded::recorded_targets;
 pub(crate) use remote::{ReportOutcome, ReportingServer};
 

@@ -13,6 +13,11 @@ use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::{FsError, ObjectId, ObjectOffset, OstId, WriteVerifier};
 use std::collections::BTreeMap;
 
+/// Whether bytes that begin at a block boundary match their known checksums. Behind an object's end there are neither.
+pub(crate) fn are_right(at: u64, bytes: &[u8], checksums: &BlockChecksums) -> bool {
+    bytes.is_empty() || checksums.match_bytes(at, bytes)
+}
+
 impl Targets {
     /// Truncates or extends one object; returns its state then, and the write verifier of its OST.
     ///
@@ -146,7 +151,7 @@ impl Targets {
                 "ost{ost} replied no data to a read"
             )));
         };
-        match data.len() as u64 <= len && checksums.match_bytes(at, &data) {
+        match data.len() as u64 <= len && are_right(at, &data, &checksums) {
             true => Ok(data),
             false => Err(FsError::ObjectDamaged {
                 ost,

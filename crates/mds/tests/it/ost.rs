@@ -254,9 +254,9 @@ impl Inner {
                 Ok(DataReplyBody::Position(has_more.then_some(at)))
             }
             // All bytes are zeros.
-            DataOp::Read { at, .. } => Ok(DataReplyBody::Data {
+            DataOp::Read { .. } => Ok(DataReplyBody::Data {
                 data: Bytes::new(),
-                checksums: BlockChecksums::of_blocks(at.0, &[]),
+                checksums: BlockChecksums::default(),
             }),
             DataOp::Write {
                 object, at, data, ..
