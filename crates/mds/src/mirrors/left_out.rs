@@ -20,7 +20,7 @@ pub struct FailedMembers {
 }
 
 impl FailedMembers {
-    /// Notes the error of a member. Returns whether another member may have succeeded: the error is of this target or object alone.
+    /// Notes the error of a member. Returns whether another member may succeed: the error is of this target or object alone, and new.
     pub fn note(&mut self, error: &FsError) -> bool {
         match error {
             FsError::TargetDown { ost, .. } => self.osts.insert(*ost),

@@ -49,7 +49,7 @@ pub(super) async fn check_at_rest(cluster: &SimulatedCluster, late: impl Fn() ->
 ///
 /// # Panics
 /// If they are not.
-pub(super) async fn check_full_members(cluster: &SimulatedCluster) {
+async fn check_full_members(cluster: &SimulatedCluster) {
     let unequal = unequal_members(cluster).await;
     assert!(unequal.is_empty(), "at rest: {unequal:#?}");
 }
