@@ -9,7 +9,9 @@
 #   links      four clients over such links at once; a mirrored byte crosses two links of object servers, so half is the most that is possible
 #   latency    write of 4 KiB until it is answered (from the mount's memory, and by the servers), append of 4 KiB with fsync
 #   away       cold stream and random 4 KiB reads while one of two object servers is away, beside the same with both
-#   rebuild    an OST is lost: bytes a second until redundancy is whole again
+#   rebuild    an OST is lost: bytes a second until redundancy is whole again, and what a program writes a second meanwhile
+#   rebuild-link  the same over links of $MBIT Mbit/s
+#   pause      the longest write and read when an object server is killed, falls silent, or is stopped in order
 #
 # Without a part: all. TURNS (3), SIZE (1024, MiB of a large file), MBIT (400), CALLS (2000, of each kind of small call): environment variables.
 set -eu -o pipefail
@@ -19,7 +21,7 @@ shift
 script=$(realpath "$0") project=$(realpath "$(dirname "$0")/..")
 export TURNS=${TURNS:-3} SIZE=${SIZE:-1024} MBIT=${MBIT:-400} CALLS=${CALLS:-2000}
 
-all="one link links latency away rebuild"
+all="one link links latency away rebuild rebuild-link pause"
 if [ "${1:-}" != --inside ]; then
     for part in "$@"; do
         [[ " $all " = *" $part "* ]] || { echo "bench-mirrors.sh: '$part' is not one of $all" >&2; exit 2; }
@@ -42,6 +44,7 @@ case $part in
     latency) servers="oss1 oss2" ;;
     away) servers="oss1 oss2" mounts="mnt1" ;;
     rebuild) mounts="mnt1" ;;
+    rebuild-link) loopback=no rate=${MBIT}mbit mounts="mnt1" ;;
 esac
 export TMPDIR=/dev/shm
 . "$project/scripts/networks.sh"
@@ -219,8 +222,9 @@ away() {
     report "One machine, a mirrored file, two object servers: both serve, or one is away"
 }
 
+# rebuild WHERE
 rebuild() {
-    local turn lost oss copied_before t took
+    local turn lost oss copied_before t took written alone meanwhile=$place/mnt1/mirrored/meanwhile
     for number in $(seq 8); do dd if=/dev/urandom of="$place/mnt1/mirrored/f$number" bs=1M count=$((SIZE / 4)) conv=fsync status=none; done
     for turn in $(seq "$TURNS"); do
         oss=oss$((turn % 4 + 1))
@@ -233,15 +237,55 @@ rebuild() {
         sleep 3 # until the metadata server knows its space
         take_status
         copied_before=$copied
+        alone=$(failover writes "$meanwhile" 3)
+        failover writes "$meanwhile" until "$place/whole" >"$place/written" &
+        written=$!
         t=$(now)
         on mds "$gupfs" ost lost "$lost" --mds "$mds" --key "$key" --yes >/dev/null
         wait_until_whole
         took=$(calc "\"%.2f\", $(now) - $t")
+        touch "$place/whole"
+        wait "$written"
+        rm "$place/whole"
+        note_figure "a program writes, before" MB/s "$alone"
+        note_figure "a program writes, meanwhile" MB/s "$(cat "$place/written")"
         note_figure "time until redundancy is whole" s "$took"
         note_figure "bytes copied" MB "$(calc "\"%.1f\", ($copied - $copied_before) / 1e6")"
         note_figure "rate" MB/s "$(calc "\"%.1f\", ($copied - $copied_before) / 1e6 / $took")"
     done
-    report "One machine, four object servers, $((SIZE * 2)) MiB in 8 mirrored files: one OST is declared lost (with the wait of up to 2 s until a round begins)"
+    ratio "a program writes: meanwhile ÷ before" "a program writes, meanwhile" "a program writes, before"
+    report "$1, four object servers, $((SIZE * 2)) MiB in 8 mirrored files: one OST is declared lost (with the wait of up to 2 s until a round begins)"
 }
 
-"$part"
+pause() {
+    local turn how oss longest
+    for number in 1 2; do write "$place/mnt1/mirrored/f$number"; done
+    for turn in $(seq "$TURNS"); do
+        for how in killed silent stopped; do
+            oss=oss$((turn % 4 + 1))
+            fresh mnt2
+            failover pause "$place/mnt1/mirrored/f1" "$place/mnt2/mirrored/f2" 10 >"$place/longest" &
+            longest=$!
+            sleep 2
+            case $how in
+                killed) kill -9 "${pid[$oss]}" ;;
+                silent) kill -STOP "${pid[$oss]}" ;;
+                stopped) kill -TERM "${pid[$oss]}" ;;
+            esac
+            wait "$longest"
+            [ "$how" != silent ] || kill -9 "${pid[$oss]}"
+            wait "${pid[$oss]}" 2>/dev/null || true
+            start_oss "$oss"
+            wait_until_whole
+            note_figure "longest write, an object server is $how" s "$(cut -d' ' -f1 "$place/longest")"
+            note_figure "longest read, an object server is $how" s "$(cut -d' ' -f2 "$place/longest")"
+        done
+    done
+    report "One machine, four object servers: pauses of programs"
+}
+
+case $part in
+    rebuild) rebuild "One machine" ;;
+    rebuild-link) rebuild "Links of $MBIT Mbit/s ($(calc "$MBIT / 8") MB/s)" ;;
+    *) "$part" ;;
+esac

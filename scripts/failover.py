@@ -6,6 +6,8 @@ are flipped on a disk.
     failover.py longest FROM TO LOG...      the longest call, and the number of calls, of each kind, between two moments
     failover.py flip COUNT SEED DIR...      flips one bit in each of COUNT blocks of object files below directories; takes inode numbers from stdin
     failover.py latency KIND FILE CALLS     the median of the time of a call: write or append (with fsync) of 4 KiB, or a read past the caches
+    failover.py pause WRITTEN READ SECONDS  the longest write to one file and the longest read of another one
+    failover.py writes FILE SECONDS         MB a second of writes of 1 MiB; "until PATH" instead of SECONDS: until a file exists
     failover.py ost_at HOST:PORT            the number of the target that a server serves, from a `gupfs status --json` on stdin
     failover.py status                      prints numbers of a `gupfs status --json` from stdin, for the shell
 """
@@ -18,6 +20,7 @@ import random
 import signal
 import statistics
 import sys
+import threading
 import time
 
 RECORD = 64 * 1024
@@ -254,6 +257,45 @@ def latency(kind, path, calls):
     print(f"{statistics.median(took) / 1000:.1f}")
 
 
+def pause(written, read, seconds):
+    """Writes to one file and reads another one for so long; prints the longest write and the longest read, in seconds."""
+    end = time.monotonic() + float(seconds)
+    longest_call = [0.0, 0.0]
+
+    def work(which, path, call):
+        dice = random.Random(which)
+        size = max(os.path.getsize(path), BLOCK)
+        fd = os.open(path, os.O_RDWR if which == 0 else os.O_RDONLY | os.O_DIRECT)
+        while time.monotonic() < end:
+            at = dice.randrange(size // BLOCK) * BLOCK
+            begun = time.monotonic()
+            call(fd, at)
+            longest_call[which] = max(longest_call[which], time.monotonic() - begun)
+        os.close(fd)
+
+    data, page = bytes(100_000), mmap.mmap(-1, BLOCK)
+    writer = threading.Thread(target=work, args=(0, written, lambda fd, at: os.pwrite(fd, data, at)))
+    reader = threading.Thread(target=work, args=(1, read, lambda fd, at: os.preadv(fd, [page], at)))
+    for thread in (writer, reader):
+        thread.start()
+    for thread in (writer, reader):
+        thread.join()
+    print(f"{longest_call[0]:.3f} {longest_call[1]:.3f}")
+
+
+def writes(path, how, until=None):
+    """Writes 1 MiB after the other in place, for so many seconds or until a file exists; prints MB a second."""
+    data, size = os.urandom(1 << 20), 64
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    begun, count = time.monotonic(), 0
+    while not os.path.exists(until) if until else time.monotonic() - begun < float(how):
+        os.pwrite(fd, data, (count % size) << 20)
+        count += 1
+    took = time.monotonic() - begun
+    os.close(fd)
+    print(f"{count * len(data) / 1e6 / took:.1f}")
+
+
 def ost_at(address):
     targets = json.load(sys.stdin)["mds"]["targets"]
     print(*[target["ost"] for target in targets if target["address"] == address and target["is_up"]])
@@ -280,7 +322,7 @@ def status():
 
 
 def main():
-    commands = {"load": load, "longest": longest, "flip": flip, "latency": latency, "ost_at": ost_at, "status": status}
+    commands = {"load": load, "longest": longest, "flip": flip, "latency": latency, "pause": pause, "writes": writes, "ost_at": ost_at, "status": status}
     if len(sys.argv) < 2 or sys.argv[1] not in commands:
         sys.exit(__doc__)
     commands[sys.argv[1]](*sys.argv[2:])

@@ -132,6 +132,20 @@ const _: () = assert!(FLUSH_DELAY.as_millis() < RESERVE_PAUSE.as_millis());
 pub const MEMBER_PATIENCE: Duration = Duration::from_millis(1500);
 pub const READ_PATIENCE: Duration = Duration::from_secs(1);
 
+/// A write of fewer bytes is sent to each member: a relay would take longer, and its bytes hardly matter to the link.
+pub const RELAY_MIN: ByteCount = ByteCount::kib(16);
+
+/// Bytes of one message that a server relays: it passes one on while the next is in transit, so a write of 1 MiB takes 1/16 longer than to one member.
+pub const RELAY_MESSAGE_MAX: ByteCount = ByteCount::kib(64);
+const _: () = assert!(
+    RELAY_MESSAGE_MAX.get().is_multiple_of(CHECKSUM_BLOCK)
+        && RELAY_MESSAGE_MAX.get() <= REMOTE_MESSAGE_MAX.get()
+        && RELAY_MESSAGE_MAX.get() >= RELAY_MIN.get()
+);
+
+/// How long this client relays nothing by a server, or to a target, after a relay without a reply.
+pub const RELAY_PAUSE: Duration = Duration::from_secs(30);
+
 /// How long a change waits for a member whose target is known not to answer, and how often that target is asked whether it answers again.
 pub const SILENT_PATIENCE: Duration = Duration::from_millis(20);
 pub const SILENT_CHECK: Duration = Duration::from_secs(1);

@@ -82,6 +82,11 @@ impl LookupCounts {
         }
     }
 
+    /// Whether a forgotten orphan was opened again, by its number: its last close makes it a forgotten orphan again.
+    pub fn is_open_again(&mut self, forgotten: InodeId) -> bool {
+        self.set_removed_elsewhere(forgotten)
+    }
+
     /// It has a name (again).
     pub fn clear_orphan(&mut self, ino: InodeId) {
         if let Some(known) = self.inodes.get_mut(&ino) {
@@ -148,6 +153,19 @@ mod tests {
         assert_eq!(lookup_counts.forget(A, 1), None);
         assert_eq!(lookup_counts.forget(A, 1), Some(ForgottenOrphan(A)));
         assert_eq!(lookup_counts.counts(), (0, 0));
+    }
+
+    #[test]
+    fn an_orphan_that_is_opened_again_before_the_server_knows_is_forgotten_with_its_last_close() {
+        let mut lookup_counts = LookupCounts::default();
+        lookup_counts.add_open(A);
+        assert_eq!(lookup_counts.set_orphan(A), None);
+        let forgotten = Some(ForgottenOrphan(A));
+        assert_eq!(lookup_counts.remove_open(A), forgotten);
+        assert!(!lookup_counts.is_open_again(A));
+        lookup_counts.add_open(A);
+        assert!(lookup_counts.is_open_again(A));
+        assert_eq!(lookup_counts.remove_open(A), forgotten);
     }
 
     #[test]

@@ -147,11 +147,18 @@ impl Lookups {
     /// Sends all that is queued; a batch that the server refuses stays queued.
     async fn send_forgets(&self) -> Result<(), FsError> {
         loop {
-            let batch = self.queue.take_batch();
+            let mut batch = self.queue.take_batch();
             if batch.is_empty() {
                 return Ok(());
             }
+            {
+                let mut counts = self.counts.lock();
+                batch.retain(|ino| !counts.is_open_again(*ino));
+            }
             self.closed_unsynced.lock().forget_files(&batch);
+            if batch.is_empty() {
+                continue;
+            }
             let op = MetaOp::Forget {
                 inodes: batch.clone(),
             };

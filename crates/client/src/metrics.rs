@@ -63,6 +63,8 @@ counters! {
     bytes_read_ahead,
     /// Members of mirrored stripes that are stale because a change of this client did not reach them.
     members_left_out,
+    /// Members of mirrored stripes that got a write from another object server, not from this client.
+    writes_relayed,
 }
 
 impl Counters {

@@ -23,6 +23,19 @@ pub struct SessionOptions {
     /// The client keeps small writes in memory for some milliseconds, and sends them together. The end of its process loses those that were
     /// not sent.
     pub write_behind: bool,
+    /// When object servers relay writes of mirrored files to each other.
+    pub relay: RelayMode,
+}
+
+/// When a client sends the bytes of a mirrored file once, and the first member's server relays them to the other members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RelayMode {
+    /// Writes of 16 KiB and more, to servers on other hosts: there the client's link is the narrowest part of the way.
+    Auto,
+    /// All writes, also to servers on this host.
+    Always,
+    /// The client sends the bytes to each member.
+    Never,
 }
 
 impl Default for SessionOptions {
@@ -36,6 +49,7 @@ impl Default for SessionOptions {
             observer: None,
             data_cache_max: DATA_CACHE_MAX,
             write_behind: false,
+            relay: RelayMode::Auto,
         }
     }
 }

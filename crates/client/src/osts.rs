@@ -4,20 +4,37 @@
 //! Never  knows what an object belongs to.
 //! Enter  at `OstCalls::call`.
 
-use crate::limits::{CAPABILITY_RETRY_PAUSE, DEADLINE, REMOTE_MESSAGE_MAX, SPACE_WAIT};
+use crate::limits::{
+    CAPABILITY_RETRY_PAUSE, DEADLINE, RELAY_MESSAGE_MAX, RELAY_MIN, REMOTE_MESSAGE_MAX, SPACE_WAIT,
+};
+use crate::options::{RelayMode, SessionOptions};
 use crate::pending_calls::PendingCalls;
+use crate::relay_targets::{RelayTargets, TicketState};
 use crate::reply;
-use crate::reserved_space::{ReservedSpace, SentRequest};
+use crate::reserved_space::{PendingReservedWrite, ReservedSpace, SentRequest};
 use crate::route::Route;
 use crate::server_call::CalledServer;
 use crate::session::MdsSession;
 use crate::write_numbers::WriteNumbers;
 use gupfs_platform::Clock;
 use gupfs_proto::capability::{CapabilityFault, DataCredentials};
-use gupfs_proto::data::{self, DataOp, DataReply, DataReplyBody, DataRequest};
+use gupfs_proto::data::{
+    self, DataOp, DataReply, DataReplyBody, DataRequest, MemberWritten, ObjectExistence,
+    OtherMember, RelayOutcome, RelayTicket,
+};
 use gupfs_proto::limits::{CLIENT_TERM, PAYLOAD_MAX};
 use gupfs_proto::{ByteCount, FsError, ObjectId, OstId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// A member to which a server relays a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RelayedMember {
+    pub ost: OstId,
+    pub object: ObjectId,
+    pub existence: ObjectExistence,
+    pub ticket: RelayTicket,
+}
 
 pub struct OstCalls {
     route: Arc<Route>,
@@ -25,6 +42,8 @@ pub struct OstCalls {
     pending_calls: Arc<PendingCalls>,
     write_numbers: WriteNumbers,
     reserved_space: Arc<ReservedSpace>,
+    relay_targets: Arc<RelayTargets>,
+    relay_mode: RelayMode,
     clock: Clock,
     /// The site's number of the job, for the OSTs' accounting.
     job: u64,
@@ -36,7 +55,7 @@ impl OstCalls {
         mds: Arc<MdsSession>,
         pending_calls: Arc<PendingCalls>,
         clock: Clock,
-        job: u64,
+        options: &SessionOptions,
     ) -> Arc<OstCalls> {
         Arc::new(OstCalls {
             route,
@@ -44,8 +63,10 @@ impl OstCalls {
             pending_calls,
             write_numbers: WriteNumbers::default(),
             reserved_space: Arc::default(),
+            relay_targets: Arc::default(),
+            relay_mode: options.relay,
             clock,
-            job,
+            job: options.job,
         })
     }
 
@@ -54,9 +75,182 @@ impl OstCalls {
         tracing::trace!(target: "walk", file = file!(), "call");
         let pending_call =
             (self.pending_calls).begin(CalledServer::Ost(ost), op.name(), op.first_ino());
-        let reply = self.call_with_credentials(ost, op).await;
+        let reply = match op.changes() && self.relay_targets.may_be_late(ost) {
+            true => match self.refuse_late_relays(ost).await {
+                Ok(()) => self.call_with_credentials(ost, op).await,
+                Err(error) => Err(error),
+            },
+            false => self.call_with_credentials(ost, op).await,
+        };
         pending_call.finish(reply.is_ok());
         reply
+    }
+
+    /// Whether this target's server can relay a write of so many bytes.
+    pub fn can_relay_from(&self, ost: OstId, len: ByteCount) -> bool {
+        let is_worthwhile = match self.relay_mode {
+            RelayMode::Never => false,
+            RelayMode::Always => true,
+            RelayMode::Auto => len >= RELAY_MIN && !self.route.is_on_this_host(ost),
+        };
+        is_worthwhile
+            && self.route.uses_map()
+            && !self.relay_targets.is_paused(ost, self.clock.boot())
+    }
+
+    /// Whether a write can be relayed to this target.
+    pub fn relay_ticket(&self, ost: OstId) -> TicketState {
+        self.relay_targets
+            .ticket(ost, self.mds.id(), self.clock.boot())
+    }
+
+    /// Has the target accept relayed writes of this client.
+    pub async fn request_relay_ticket(&self, ost: OstId) {
+        let accepted = self.accept_relays(ost, |_| true).await;
+        self.relay_targets.requested(ost);
+        if let Err(error) = accepted {
+            tracing::debug!(%ost, %error, "the target accepts no relayed writes");
+            self.relay_targets.pause(ost, self.clock.boot());
+        }
+    }
+
+    /// The caller waits no more for this relay: before the next change the target refuses it.
+    pub fn gave_up_relay(&self, relayed: &RelayedMember) {
+        self.relay_targets.gave_up(relayed.ost, relayed.ticket);
+    }
+
+    /// When this returns, no relayed write that was sent before is being executed at the target, or will be.
+    async fn refuse_late_relays(&self, ost: OstId) -> Result<(), FsError> {
+        let is_needed = |targets: &RelayTargets| targets.may_be_late(ost);
+        self.accept_relays(ost, is_needed).await
+    }
+
+    async fn accept_relays(
+        &self,
+        ost: OstId,
+        is_needed: impl Fn(&RelayTargets) -> bool,
+    ) -> Result<(), FsError> {
+        let targets = &self.relay_targets;
+        let accepting = targets.accepting(ost);
+        let _accepting = accepting.lock().await;
+        if !is_needed(targets) {
+            return Ok(());
+        }
+        let (session, ticket) = (self.mds.id(), targets.next_ticket(ost));
+        let accepted = self.call_with_credentials(ost, DataOp::AcceptRelays { ticket });
+        match accepted.await {
+            Ok(_) => {
+                targets.accepted(ost, session, ticket);
+                Ok(())
+            }
+            // A target of a former version executes none.
+            Err(FsError::NotSupported) => {
+                targets.none_accepted(ost);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Calls an OST for a write that its server relays to these other members; the reply is `WrittenMembers`. The request is sent once, to one
+    /// server: what was relayed may arrive after a repetition.
+    pub async fn call_relaying(
+        &self,
+        ost: OstId,
+        write: DataOp,
+        is_reserved: bool,
+        to: &[RelayedMember],
+    ) -> DataReply {
+        tracing::trace!(target: "walk", file = file!(), "call_relaying");
+        let pending_call =
+            (self.pending_calls).begin(CalledServer::Ost(ost), write.name(), write.first_ino());
+        let mut sent = (self.relay_targets).sent(to.iter().map(|it| (it.ost, it.ticket)));
+        let begin_write = |ost| (ost, self.reserved_space.begin_write(ost));
+        let osts = std::iter::once(ost).chain(to.iter().map(|it| it.ost));
+        let pending_writes = osts.filter(|_| is_reserved).map(begin_write);
+        let mut pending_writes: BTreeMap<OstId, PendingReservedWrite> = pending_writes.collect();
+        let sent_at = self.sent_now();
+        let reply = match self.mirrored_request(ost, write, is_reserved, to).await {
+            Ok(request) => self.call_once(request).await,
+            Err(error) => Err(error),
+        };
+        let mut written_at = |ost: OstId, written: &MemberWritten| {
+            if let (Some(pending), Some(left)) = (pending_writes.remove(&ost), written.reservation)
+            {
+                pending.answered(sent_at, left);
+            }
+        };
+        pending_call.finish(reply.is_ok());
+        let now = self.clock.boot();
+        match &reply {
+            Ok(DataReplyBody::WrittenMembers { own, others }) if others.len() == to.len() => {
+                if let Ok(written) = own {
+                    written_at(ost, written);
+                }
+                for (member, outcome) in to.iter().zip(others) {
+                    match outcome {
+                        RelayOutcome::Written(written) => {
+                            sent.ended(member.ost);
+                            written_at(member.ost, written);
+                        }
+                        RelayOutcome::Refused(_) => {
+                            sent.ended(member.ost);
+                            self.relay_targets.refused(member.ost);
+                        }
+                        RelayOutcome::Unknown => self.relay_targets.pause(member.ost, now),
+                    }
+                }
+            }
+            // The server has not begun: it refuses the credentials, is of a former version, or has no such target.
+            Err(FsError::Capability(_) | FsError::TargetDown { .. }) => sent.all_ended(),
+            Err(FsError::NotSupported) => {
+                sent.all_ended();
+                self.relay_targets.pause(ost, now);
+            }
+            _ => {}
+        }
+        reply
+    }
+
+    async fn mirrored_request(
+        &self,
+        ost: OstId,
+        write: DataOp,
+        is_reserved: bool,
+        to: &[RelayedMember],
+    ) -> Result<DataRequest, FsError> {
+        let session = self.mds.id();
+        let credentials = self.mds.credentials_for(ost, &write).await?;
+        let mut others = Vec::new();
+        for member in to {
+            others.push(OtherMember {
+                ost: member.ost,
+                object: member.object,
+                existence: member.existence,
+                credentials: self.mds.credentials_for(member.ost, &write).await?,
+                ticket: member.ticket,
+            });
+        }
+        Ok(DataRequest {
+            session,
+            map_epoch: self.mds.map_epoch(),
+            job: self.job,
+            ost,
+            credentials,
+            op: write.relayed_to(others, is_reserved),
+        })
+    }
+
+    async fn call_once(&self, request: DataRequest) -> DataReply {
+        let (ost, newest) = (request.ost, || self.mds.map_epoch());
+        let peer = self.route.peer(ost, newest()).await?;
+        tokio::select! {
+            biased;
+            reply = peer.call(request) => reply,
+            () = self.route.wait_until_moved(ost, newest) => {
+                Err(FsError::TimedOut(format!("ost{ost}, which has moved to another server")))
+            }
+        }
     }
 
     /// Calls an OST for a write of a file that other clients write at the same time: however often the request is sent, it does not
@@ -214,6 +408,19 @@ impl OstCalls {
         match self.route.uses_map() {
             true => REMOTE_MESSAGE_MAX,
             false => PAYLOAD_MAX,
+        }
+    }
+
+    /// The same for a message that a server may relay.
+    pub fn mirrored_bytes_max(&self) -> ByteCount {
+        let is_relayed = match self.relay_mode {
+            RelayMode::Never => false,
+            RelayMode::Always => true,
+            RelayMode::Auto => !self.route.are_all_on_this_host(),
+        };
+        match is_relayed && self.route.uses_map() {
+            true => RELAY_MESSAGE_MAX,
+            false => self.message_bytes_max(),
         }
     }
 

@@ -6,6 +6,7 @@ use gupfs_proto::{FsError, MapEpoch, OstId, data, meta};
 use gupfs_rpc::{DialOss, Peer};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,6 +165,20 @@ impl Route {
         there.map(|(other, _)| *other).collect()
     }
 
+    /// Whether the target's server is on this host: no link is on the way to it.
+    pub fn is_on_this_host(&self, ost: OstId) -> bool {
+        let osts = self.osts.read();
+        let known = osts.known.get(&ost);
+        known.is_none_or(|(address, _)| is_loopback(address))
+    }
+
+    /// Whether all known targets are on this host.
+    pub fn are_all_on_this_host(&self) -> bool {
+        let osts = self.osts.read();
+        let mut addresses = osts.known.values().map(|(address, _)| address);
+        addresses.all(|address| is_loopback(address))
+    }
+
     /// Whether the map that this client has does not list the target: no retry will find it.
     pub fn is_gone(&self, ost: OstId) -> bool {
         let osts = self.osts.read();
@@ -247,5 +262,38 @@ impl Route {
             }
         }
         Ok(self.osts.read().known.keys().copied().collect())
+    }
+}
+
+/// Whether an address is of this host, or of this process.
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host.is_empty() || host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn loopback_addresses_are_of_this_host() {
+        for address in [
+            "",
+            "127.0.0.1:7701",
+            "127.3.2.1:1",
+            "[::1]:7701",
+            "localhost:7701",
+        ] {
+            assert!(is_loopback(address), "{address}");
+        }
+        for address in [
+            "10.0.0.2:7701",
+            "[fd00::2]:7701",
+            "oss1:7701",
+            "128.0.0.1:1",
+        ] {
+            assert!(!is_loopback(address), "{address}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! A client gives up a change that does not reach a member of a mirrored stripe, and the member is stale from then on. The change may still be
 //! on its way. Before the member is made equal to the others, the metadata server fences its object.
 
+use crate::change_batch::{ChangeBatch, CurrentBatch};
 use gupfs_platform::hash::{Map, Set};
 use gupfs_proto::capability::{CapabilityFault, CredentialTime, DataCredentials};
 use gupfs_proto::limits::SESSION_CAPABILITY_TERM;
@@ -15,7 +16,6 @@ use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use tokio::sync::Notify;
 
 /// Fences of a target, and changes of it that were dropped: about 60 bytes each.
 const FENCES_MAX: usize = 1 << 16;
@@ -23,8 +23,8 @@ const FENCES_MAX: usize = 1 << 16;
 /// Of one target.
 #[derive(Default)]
 pub struct ObjectFences {
-    /// Held by the changes that began since the last fence.
-    batch: Mutex<Arc<ChangeBatch>>,
+    /// The changes that began since the last fence.
+    batch: CurrentBatch,
     fences: RwLock<Map<ObjectId, CredentialTime>>,
     /// Of `fences`.
     count: AtomicUsize,
@@ -49,18 +49,6 @@ impl DroppedChanges {
 
     fn may_contain(&self, object: &ObjectId) -> bool {
         self.may_be_any || self.objects.contains(object)
-    }
-}
-
-/// Notifies when the last change that holds it has ended.
-#[derive(Default)]
-struct ChangeBatch {
-    ended: Arc<Notify>,
-}
-
-impl Drop for ChangeBatch {
-    fn drop(&mut self) {
-        self.ended.notify_one();
     }
 }
 
@@ -96,7 +84,7 @@ impl ObjectFences {
         object: ObjectId,
         credentials: &DataCredentials,
     ) -> Result<RunningChange, FsError> {
-        let batch = self.batch.lock().clone();
+        let batch = self.batch.begin();
         if self.count.load(Acquire) > 0
             && let DataCredentials::Client {
                 session_capability, ..
@@ -119,10 +107,7 @@ impl ObjectFences {
     /// `Busy` if a thread may still be executing a change for which no request waits, or if there are too many fences.
     pub async fn fence(&self, object: ObjectId, newest: CredentialTime) -> Result<(), FsError> {
         self.insert(object, newest)?;
-        let former = std::mem::take(&mut *self.batch.lock());
-        let ended = former.ended.clone();
-        drop(former);
-        ended.notified().await;
+        self.batch.end().await;
         match self.dropped.lock().may_contain(&object) {
             false => Ok(()),
             true => Err(FsError::Busy),

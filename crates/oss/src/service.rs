@@ -22,7 +22,22 @@ impl Service<DataRequest, DataReply> for Oss {
             self.free_session(session);
             return Ok(DataReplyBody::Done);
         }
+        match request.op {
+            DataOp::MirroredWrite { .. } => self.write_members(request).await,
+            _ => self.handle_at_target(request).await,
+        }
+    }
+}
+
+impl Oss {
+    /// Handles a request that concerns one target.
+    pub(crate) async fn handle_at_target(&self, request: DataRequest) -> DataReply {
         let target = &self.objects_after_verdict(request.ost).await?;
+        if let DataOp::AcceptRelays { ticket } = request.op {
+            let tickets = self.relay_tickets(request.ost);
+            tickets.accept(request.session, ticket).await?;
+            return Ok(DataReplyBody::Done);
+        }
         if let DataOp::FenceObject { object, newest } = request.op {
             self.object_fences(request.ost)
                 .fence(object, newest)
@@ -32,14 +47,18 @@ impl Service<DataRequest, DataReply> for Oss {
         let Some(changed) = request.op.changed_object() else {
             return self.execute(target, request).await;
         };
+        let _relayed = match request.op {
+            DataOp::RelayedWrite { ticket, .. } => {
+                Some((self.relay_tickets(request.ost)).begin(request.session, ticket)?)
+            }
+            _ => None,
+        };
         let change = (self.object_fences(request.ost)).begin(changed, &request.credentials)?;
         let reply = self.execute(target, request).await;
         change.finish();
         reply
     }
-}
 
-impl Oss {
     async fn execute(&self, target: &Objects, request: DataRequest) -> DataReply {
         target.note_map_epoch(request.map_epoch);
         // The reply to a change carries the write verifier: the client compares it with the one of its next sync.
@@ -54,6 +73,16 @@ impl Oss {
                 checksums: sums,
                 existence: existing,
                 owner,
+            }
+            | DataOp::RelayedWrite {
+                object,
+                at,
+                data,
+                checksums: sums,
+                existence: existing,
+                owner,
+                is_reserved: false,
+                ..
             } => {
                 let write = WriteRequest {
                     object,
@@ -97,6 +126,16 @@ impl Oss {
                 checksums: sums,
                 existence: existing,
                 owner,
+            }
+            | DataOp::RelayedWrite {
+                object,
+                at,
+                data,
+                checksums: sums,
+                existence: existing,
+                owner,
+                is_reserved: true,
+                ..
             } => {
                 let write = WriteRequest {
                     object,
@@ -179,9 +218,11 @@ impl Oss {
                 let repaired = target.repair(object, at, &data).await;
                 repaired.map(DataReplyBody::Repaired)
             }
-            DataOp::Fence { .. } | DataOp::FenceObject { .. } | DataOp::Damaged { .. } => {
-                unreachable!("handled before")
-            }
+            DataOp::Fence { .. }
+            | DataOp::FenceObject { .. }
+            | DataOp::Damaged { .. }
+            | DataOp::MirroredWrite { .. }
+            | DataOp::AcceptRelays { .. } => unreachable!("handled before"),
         }
     }
 

@@ -1,12 +1,13 @@
 //! The targets of one server: the serving ones, and the ones that could not be opened, with the reason.
 
 use crate::object_fences::ObjectFences;
+use crate::relay::{RelayTickets, WriteRelay};
 use crate::{Authorizer, OssStatus};
 use gupfs_proto::{FsError, OstId, SessionId};
 use gupfs_store::object::{Objects, OstStatus};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
 /// One target of this server.
@@ -33,6 +34,9 @@ pub struct Oss {
     verdict_arrived: Notify,
     authorizer: Authorizer,
     object_fences: RwLock<BTreeMap<OstId, Arc<ObjectFences>>>,
+    relay_tickets: RwLock<BTreeMap<OstId, Arc<RelayTickets>>>,
+    /// None: this server relays nothing.
+    relay: OnceLock<Arc<WriteRelay>>,
     /// Of the targets that have reserved space.
     volumes: Mutex<BTreeMap<OstId, u64>>,
 }
@@ -66,6 +70,8 @@ impl Oss {
             verdict_arrived: Notify::new(),
             authorizer: Authorizer::default(),
             object_fences: RwLock::default(),
+            relay_tickets: RwLock::default(),
+            relay: OnceLock::new(),
             volumes: Mutex::default(),
         })
     }
@@ -81,6 +87,23 @@ impl Oss {
             return fences.clone();
         }
         self.object_fences.write().entry(ost).or_default().clone()
+    }
+
+    /// Of one target.
+    pub(crate) fn relay_tickets(&self, ost: OstId) -> Arc<RelayTickets> {
+        if let Some(tickets) = self.relay_tickets.read().get(&ost) {
+            return tickets.clone();
+        }
+        self.relay_tickets.write().entry(ost).or_default().clone()
+    }
+
+    /// From now on this server relays writes of mirrored files.
+    pub fn set_relay(&self, relay: Arc<WriteRelay>) {
+        let _is_set_once = self.relay.set(relay);
+    }
+
+    pub(crate) fn relay(&self) -> Option<&Arc<WriteRelay>> {
+        self.relay.get()
     }
 
     /// A target is about to reserve space: notes which file system it is on, and tells the targets that share one.
@@ -209,13 +232,16 @@ impl Oss {
         all.collect()
     }
 
-    /// Frees what the targets remember of the writes of a session that has ended, and the space that it has reserved.
+    /// Frees what the targets remember of the writes of a session that has ended, the space that it has reserved, and its tickets.
     pub(crate) fn free_session(&self, session: SessionId) {
         for (_, target) in self.all() {
             if let Ok(objects) = target {
                 objects.free_write_slots(session);
                 objects.free_reservation(session);
             }
+        }
+        for tickets in self.relay_tickets.read().values() {
+            tickets.free(session);
         }
     }
 

@@ -154,6 +154,53 @@ pub enum DataOp {
     Damaged {
         repaired: Vec<ObjectId>,
     },
+    /// As `Write` or `ReservedWrite`, and the object server relays the same bytes to the other members of the stripe. The reply is
+    /// `WrittenMembers`. Since version 8.
+    MirroredWrite {
+        object: ObjectId,
+        at: ObjectOffset,
+        data: Bytes,
+        checksums: BlockChecksums,
+        existence: ObjectExistence,
+        owner: ObjectOwner,
+        /// Into the space that the session has reserved at each target.
+        is_reserved: bool,
+        /// At most `limits::RELAYS_MAX`.
+        others: Vec<OtherMember>,
+    },
+    /// As `Write` or `ReservedWrite`, which another object server relays with the credentials of the client. Refused with `Stale` unless the
+    /// ticket is the last one of the session's `AcceptRelays`. Since version 8.
+    RelayedWrite {
+        ticket: RelayTicket,
+        object: ObjectId,
+        at: ObjectOffset,
+        data: Bytes,
+        checksums: BlockChecksums,
+        existence: ObjectExistence,
+        owner: ObjectOwner,
+        is_reserved: bool,
+    },
+    /// From now on the target executes relayed writes of this session that have this ticket, and no others. When the reply is sent, none with
+    /// a former ticket is being executed. Since version 8.
+    AcceptRelays {
+        ticket: RelayTicket,
+    },
+}
+
+/// A number by which a target recognises the relayed writes of a session that may still be executed. Each `AcceptRelays` of a session to a
+/// target has a higher one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub struct RelayTicket(pub u64);
+
+/// A member to which a write is relayed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OtherMember {
+    pub ost: OstId,
+    pub object: ObjectId,
+    pub existence: ObjectExistence,
+    /// The client's, for this member's target.
+    pub credentials: DataCredentials,
+    pub ticket: RelayTicket,
 }
 
 /// The number of a write, the same in each repetition. A session has at most one write under way in a slot of a target. A higher
@@ -198,6 +245,34 @@ impl DataOp {
 
     /// The version of DATA that added digests and repairs.
     pub const DIGEST_SINCE: u8 = 7;
+
+    /// The version of DATA that added relayed writes.
+    pub const RELAY_SINCE: u8 = 8;
+
+    /// A write whose bytes the object server relays to these members, too; any other operation as it is.
+    #[must_use]
+    pub fn relayed_to(self, others: Vec<OtherMember>, is_reserved: bool) -> DataOp {
+        match self {
+            DataOp::Write {
+                object,
+                at,
+                data,
+                checksums,
+                existence,
+                owner,
+            } => DataOp::MirroredWrite {
+                object,
+                at,
+                data,
+                checksums,
+                existence,
+                owner,
+                is_reserved,
+                others,
+            },
+            other => other,
+        }
+    }
 
     /// A write into reserved space; any other operation as it is.
     #[must_use]
@@ -279,6 +354,9 @@ impl DataOp {
             Digest { object, .. } => row("digest", One(object), false),
             Repair { object, .. } => row("repair", One(object), true),
             Damaged { repaired } => row("damaged", Many(repaired), false),
+            MirroredWrite { object, .. } => row("mirrored_write", One(object), true),
+            RelayedWrite { object, .. } => row("relayed_write", One(object), true),
+            AcceptRelays { .. } => row("accept_relays", NamedObjects::None, false),
         }
     }
 
@@ -409,6 +487,46 @@ pub enum DataReplyBody {
     Repaired(RepairedBlocks),
     /// Not all, if there are very many.
     DamagedObjects(Vec<ObjectId>),
+    /// To `MirroredWrite`.
+    WrittenMembers {
+        own: Result<MemberWritten, FsError>,
+        /// In the order of the request.
+        others: Vec<RelayOutcome>,
+    },
+}
+
+/// As the reply to a `Write`, and to a `ReservedWrite` with what is left of the reservation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MemberWritten {
+    pub stat: ObjectStat,
+    pub verifier: WriteVerifier,
+    pub reservation: Option<SpaceReservation>,
+}
+
+impl MemberWritten {
+    /// What the reply to a write says; None for any other reply.
+    pub fn of(reply: DataReplyBody) -> Option<MemberWritten> {
+        let (stat, verifier, reservation) = match reply {
+            DataReplyBody::Written(stat, verifier) => (stat, verifier, None),
+            DataReplyBody::WrittenReserved(stat, verifier, left) => (stat, verifier, Some(left)),
+            _ => return None,
+        };
+        Some(MemberWritten {
+            stat,
+            verifier,
+            reservation,
+        })
+    }
+}
+
+/// What an object server knows of a write that it was to relay.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum RelayOutcome {
+    Written(MemberWritten),
+    /// It is not being executed there, and will not be.
+    Refused(FsError),
+    /// There was no reply in time: the target may execute it, also later.
+    Unknown,
 }
 
 /// What a target has found in a region of an object: 1 MiB, or less at the object's end.

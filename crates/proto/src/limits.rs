@@ -53,6 +53,13 @@ pub const STRIPE_COUNT_MAX: u32 = 512;
 /// Members of a mirrored stripe. Each costs a message with every write; more than four protect against nothing that an archive does not.
 pub const MIRROR_COPIES_MIN: usize = 2;
 pub const MIRROR_COPIES_MAX: usize = 4;
+
+/// How long an object server waits for another one to which it relays a write. A client that waits for both learns of a silent one within 5 s
+/// all the same: it asks the members itself meanwhile.
+pub const RELAY_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Members to which an object server relays one write: all but its own.
+pub const RELAYS_MAX: usize = MIRROR_COPIES_MAX - 1;
 /// Most components of one layout.
 pub const COMPONENTS_MAX: usize = 16;
 

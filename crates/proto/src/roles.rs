@@ -45,9 +45,15 @@ impl RequestMessage for data::DataRequest {
     fn allowed_roles(&self) -> &'static [Role] {
         match self.credentials {
             DataCredentials::Server { .. } => &[Role::Mds],
-            DataCredentials::Client { .. } => &[Role::Client],
+            DataCredentials::Client { .. } => match self.op {
+                data::DataOp::RelayedWrite { .. } => &[Role::Oss],
+                _ => &[Role::Client],
+            },
             // A server that verifies capabilities rejects it from any role.
-            DataCredentials::None => &[Role::Client, Role::Mds],
+            DataCredentials::None => match self.op {
+                data::DataOp::RelayedWrite { .. } => &[Role::Oss],
+                _ => &[Role::Client, Role::Mds],
+            },
         }
     }
 }

@@ -71,8 +71,9 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 14: the conversion of layouts.
     (MessageKind::META, 6, 14),
     // 2: capabilities. 3: write verifiers. 4: numbered writes (an operation). 5: space reservations (two operations and their
-    // replies). 6: fences of objects (an operation). 7: digests and repairs (three operations and their replies).
-    (MessageKind::DATA, 3, 7),
+    // replies). 6: fences of objects (an operation). 7: digests and repairs (three operations and their replies). 8: relayed writes (three
+    // operations and a reply).
+    (MessageKind::DATA, 3, 8),
     // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them. 4: downgrade of a write lease.
     // 5: stale members (a request).
     (MessageKind::CALLBACK, 2, 5),
@@ -109,6 +110,11 @@ pub trait Message: Sized + Send + 'static {
     /// Whether the server must not execute this request after a later one of the same client: when the client gives it up on a
     /// fenced connection, it must never take effect.
     fn must_be_fenced(&self) -> bool {
+        true
+    }
+
+    /// Whether the client sends the request again when its connection has ended before the reply. If not, the request fails then.
+    fn may_be_repeated(&self) -> bool {
         true
     }
 
@@ -276,8 +282,18 @@ impl Message for data::DataRequest {
     const KIND: MessageKind = MessageKind::DATA;
 
     fn must_be_fenced(&self) -> bool {
-        // A former `Reserve` that takes effect after a later one would take space away that the client relies on.
-        self.op.changes() || matches!(self.op, data::DataOp::Reserve { .. })
+        // A former `Reserve` that takes effect after a later one would take space away that the client relies on. A former `AcceptRelays` must
+        // have ended before a repetition is answered.
+        let is_ordered = matches!(
+            self.op,
+            data::DataOp::Reserve { .. } | data::DataOp::AcceptRelays { .. }
+        );
+        self.op.changes() || is_ordered
+    }
+
+    fn may_be_repeated(&self) -> bool {
+        // What the server has relayed may arrive after a repetition.
+        !matches!(self.op, data::DataOp::MirroredWrite { .. })
     }
 
     fn min_version(&self) -> u8 {
@@ -290,6 +306,9 @@ impl Message for data::DataRequest {
             data::DataOp::Digest { .. }
             | data::DataOp::Repair { .. }
             | data::DataOp::Damaged { .. } => data::DataOp::DIGEST_SINCE,
+            data::DataOp::MirroredWrite { .. }
+            | data::DataOp::RelayedWrite { .. }
+            | data::DataOp::AcceptRelays { .. } => data::DataOp::RELAY_SINCE,
             _ => 3,
         }
     }
@@ -303,6 +322,12 @@ impl Message for data::DataRequest {
                 data, checksums, ..
             }
             | data::DataOp::ReservedWrite {
+                data, checksums, ..
+            }
+            | data::DataOp::MirroredWrite {
+                data, checksums, ..
+            }
+            | data::DataOp::RelayedWrite {
                 data, checksums, ..
             }
             | data::DataOp::Repair {
@@ -323,6 +348,8 @@ impl Message for data::DataRequest {
             data::DataOp::Write { data, .. }
             | data::DataOp::NumberedWrite { data, .. }
             | data::DataOp::ReservedWrite { data, .. }
+            | data::DataOp::MirroredWrite { data, .. }
+            | data::DataOp::RelayedWrite { data, .. }
             | data::DataOp::Repair { data, .. } => {
                 attach_payload(NAME, data, payload)?;
             }

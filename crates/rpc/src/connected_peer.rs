@@ -5,7 +5,7 @@ use crate::framed_stream::FramedStream;
 use crate::handshake::{AcceptedPeer, PeerIdentity};
 use crate::load::ConnectionLoads;
 use crate::peer::{Peer, ReplyFuture, Transport};
-use crate::pending_requests::PendingRequests;
+use crate::pending_requests::{PendingRequests, RequestHandling};
 use gupfs_platform::BootTime;
 use gupfs_proto::FsError;
 use gupfs_proto::wire::{Message, MessageKind, ReplyMessage};
@@ -156,7 +156,12 @@ impl<Q: Message, A: ReplyMessage> Transport<Q, A> for CallbackTransport {
                 return Box::pin(std::future::ready(A::from_error(error)));
             }
         };
-        peer.callbacks.insert(number, packed.clone(), None, false);
+        let handling = RequestHandling {
+            fenced: false,
+            is_sent_once: false,
+        };
+        peer.callbacks
+            .insert(number, packed.clone(), None, handling);
         peer.framed.send(packed);
         if peer.is_closed() {
             peer.close();

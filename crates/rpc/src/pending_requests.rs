@@ -26,12 +26,21 @@ struct PendingRequest {
     deadline: Option<BootTime>,
     /// If it is cancelled it must not take effect later.
     fenced: bool,
+    /// It is sent over one connection only, and fails when that has ended.
+    is_sent_once: bool,
     /// The number of the connection over which it was last sent; 0 for none.
     sent_on_connection: u64,
     /// The server replied "busy": the time of the next attempt.
     not_before: Option<BootTime>,
     waker: Option<Waker>,
     outcome: Option<RequestOutcome>,
+}
+
+/// What the client does with a request whose connection ends, or that it gives up.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestHandling {
+    pub fenced: bool,
+    pub is_sent_once: bool,
 }
 
 /// How a request ended.
@@ -62,11 +71,18 @@ impl PendingRequests {
         inner.last
     }
 
-    pub fn insert(&self, id: u64, packed: PackedFrame, deadline: Option<BootTime>, fenced: bool) {
+    pub fn insert(
+        &self,
+        id: u64,
+        packed: PackedFrame,
+        deadline: Option<BootTime>,
+        handling: RequestHandling,
+    ) {
         let request = PendingRequest {
             packed,
             deadline,
-            fenced,
+            fenced: handling.fenced,
+            is_sent_once: handling.is_sent_once,
             sent_on_connection: 0,
             not_before: None,
             waker: None,
@@ -84,12 +100,18 @@ impl PendingRequests {
         self.0.lock().requests.get_mut(&id)?.take_unsent(connection)
     }
 
-    /// All frames that were not sent over this connection yet, in the order of their requests; marks them as sent.
+    /// All frames that were not sent over this connection yet, in the order of their requests; marks them as sent. Fails those that were sent
+    /// over a former one, and must not be sent again.
     pub fn take_all_unsent(&self, connection: u64) -> Vec<PackedFrame> {
         let mut inner = self.0.lock();
+        let failed = |request: &mut PendingRequest| request.fail_if_sent_once(connection);
+        let wakers: Vec<Waker> = inner.requests.values_mut().filter_map(failed).collect();
         let all = inner.requests.values_mut();
-        all.filter_map(|request| request.take_unsent(connection))
-            .collect()
+        let unsent = all.filter_map(|request| request.take_unsent(connection));
+        let unsent = unsent.collect();
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
+        unsent
     }
 
     /// Ends a request and wakes its waiter. Drops the outcome of a request that was cancelled.
@@ -181,6 +203,17 @@ impl PendingRequests {
 impl PendingRequest {
     fn must_be_fenced(&self) -> bool {
         self.fenced && self.sent_on_connection > 0
+    }
+
+    /// Fails a request that must not be sent again; returns its waiter.
+    fn fail_if_sent_once(&mut self, connection: u64) -> Option<Waker> {
+        let was_sent = self.sent_on_connection > 0 && self.sent_on_connection != connection;
+        if !self.is_sent_once || !was_sent || self.outcome.is_some() {
+            return None;
+        }
+        let why = "a reply: the connection ended".to_owned();
+        self.outcome = Some(RequestOutcome::Failed(FsError::TimedOut(why)));
+        self.waker.take()
     }
 
     fn take_unsent(&mut self, connection: u64) -> Option<PackedFrame> {

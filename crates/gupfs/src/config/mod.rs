@@ -71,6 +71,7 @@ pub struct Mount {
     pub read_ahead: Option<Size>,
     pub data_cache: Option<Size>,
     pub write_behind: Option<bool>,
+    pub relay: Option<Relay>,
     pub transport: Option<Transport>,
     pub threads: Option<u16>,
     pub deadline: Option<Deadline>,
@@ -98,6 +99,25 @@ pub enum Permissions {
     Kernel,
     /// The servers alone.
     Servers,
+}
+
+/// When object servers relay the bytes of mirrored files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Relay {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Relay {
+    pub fn mode(self) -> gupfs_client::RelayMode {
+        match self {
+            Relay::Auto => gupfs_client::RelayMode::Auto,
+            Relay::Always => gupfs_client::RelayMode::Always,
+            Relay::Never => gupfs_client::RelayMode::Never,
+        }
+    }
 }
 
 /// The way requests come from the kernel.
@@ -228,7 +248,7 @@ mod tests {
             "[mount]\nallow_other = true\nreadahead = \"8MiB\"\n",
             expect![[r#"
                 gupfs.conf, line 3: there is no key 'readahead' in [mount].
-                  → probably 'read_ahead' was meant; valid keys: point, allow_other, read_only, read_ahead, data_cache, write_behind, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions."#]],
+                  → probably 'read_ahead' was meant; valid keys: point, allow_other, read_only, read_ahead, data_cache, write_behind, relay, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions."#]],
         );
         check(
             "[motn]\nallow_other = true\n",

@@ -3,7 +3,7 @@
 use super::start_metrics;
 use crate::amount::{Deadline, show_time};
 use crate::cluster::{MDS_PORT, identity, read_key, read_tls, with_port};
-use crate::config::Config;
+use crate::config::{Config, Relay};
 use crate::control::{self, make_base_of_mounts, make_run_of_mount};
 use crate::events::print_event;
 use crate::exit::{CliError, CliResult, Exit};
@@ -171,6 +171,7 @@ async fn connect(
     let mut options = client_options(&settings.point, &config.mount, calls.clone());
     options.shared = true;
     options.write_behind = config.mount.write_behind.unwrap_or(true);
+    options.relay = config.mount.relay.unwrap_or(Relay::Auto).mode();
     let client = tokio::select! {
         client = Client::connect_with_route(route, platform.clone(), options) => client,
         why = stop_events.wait() => {

@@ -10,12 +10,14 @@ use crate::events::print_event;
 use crate::exit::{CliError, CliResult, Exit};
 use crate::node::{ClusterHandler, Parts, StopEvents, wait_for_store_failure};
 use crate::stores::{DescriptorBudget, dir_and_subdirs, open_target, read_target_id};
-use gupfs_oss::{DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, run_reports};
+use gupfs_oss::{
+    DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, WriteRelay, run_reports,
+};
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{
     AcceptAllClientKeys, AuthKey, ClientConnection, ClientConnectionOptions, Handlers, NoObserver,
-    Role,
+    OssConnections, Role,
 };
 use gupfs_store::object::TargetId;
 use std::collections::BTreeSet;
@@ -80,6 +82,12 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     };
     let oss = Oss::of_host(host_number(), Vec::<(OstId, ServedTarget)>::new());
     oss.authorizer().set_cluster_key(identity.cluster_key());
+    let others = OssConnections::new(&identity, local.clone(), cluster, &with_port(mds, MDS_PORT));
+    oss.set_relay(WriteRelay::new(
+        mds_connection.peer(),
+        others,
+        platform.clock.clone(),
+    ));
     let mut search = TargetSearch {
         dirs: settings.dirs.clone(),
         oss: oss.clone(),

@@ -41,6 +41,7 @@ mod power;
 mod programs;
 mod random;
 mod refused;
+mod relayed_writes;
 mod restored;
 mod rights;
 mod root_squash;

@@ -25,13 +25,16 @@ impl RequiredCredentials {
             DataOp::Write { .. }
             | DataOp::NumberedWrite { .. }
             | DataOp::ReservedWrite { .. }
+            | DataOp::MirroredWrite { .. }
+            | DataOp::RelayedWrite { .. }
             | DataOp::Truncate { .. }
             | DataOp::Allocate { .. }
             | DataOp::Zero { .. } => file(Rights::WRITE),
             // They reveal and change nothing of a file, and one sync covers objects of many files.
-            DataOp::Sync { .. } | DataOp::Space | DataOp::Reserve { .. } => {
-                RequiredCredentials::Session
-            }
+            DataOp::Sync { .. }
+            | DataOp::Space
+            | DataOp::Reserve { .. }
+            | DataOp::AcceptRelays { .. } => RequiredCredentials::Session,
             DataOp::Remove { .. }
             | DataOp::Quarantine { .. }
             | DataOp::Confirm { .. }

@@ -18,7 +18,7 @@ use crate::framed_stream::FramedStream;
 use crate::handler::Handlers;
 use crate::handshake::{LocalIdentity, PeerIdentity};
 use crate::peer::{Peer, ReplyFuture, Transport};
-use crate::pending_requests::{PendingRequests, RequestOutcome};
+use crate::pending_requests::{PendingRequests, RequestHandling, RequestOutcome};
 use crate::tls::TlsConfig;
 use gupfs_platform::{BootTime, Net, Platform, Task};
 use gupfs_proto::wire::{Message, ReplyMessage};
@@ -255,11 +255,14 @@ impl Shared {
             .request_timeout
             .map(|timeout| options.platform.clock.boot() + timeout);
         let number = self.pending.next_id();
-        let fenced = request.must_be_fenced();
+        let handling = RequestHandling {
+            fenced: request.must_be_fenced(),
+            is_sent_once: !request.may_be_repeated(),
+        };
         let packed = pack(Q::KIND, Flags::empty(), number, request.encode()).map_err(|error| {
             FsError::Malformed(format!("a request to {}: {error}", options.peer_name))
         })?;
-        self.pending.insert(number, packed, deadline, fenced);
+        self.pending.insert(number, packed, deadline, handling);
         let (framed, failure) = {
             let state = self.state.lock();
             if state.closed {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 pub(crate) struct ConnectionTable {
     connections: Mutex<Connections>,
     capacity: Capacity,
-    server_load: Arc<Load>,
+    load: ServerLoad,
     /// Its reference count is one more than the number of connections that hold a descriptor, replaced ones included.
     open: Arc<()>,
 }
@@ -20,8 +20,37 @@ pub(crate) struct ConnectionTable {
 #[derive(Default)]
 struct Connections {
     peers: BTreeMap<ConnectionKey, Arc<ConnectedPeer>>,
-    /// The load of all connections from one origin.
-    hosts: BTreeMap<Origin, Weak<Load>>,
+    /// The load of all connections from one origin; that of its object servers apart.
+    hosts: BTreeMap<(Origin, bool), Weak<Load>>,
+}
+
+/// The load of the server. Requests of object servers count apart: such a request waits for no other one, so requests of clients that wait for a
+/// server which waits for this one never keep it out.
+#[derive(Clone, Default)]
+pub(crate) struct ServerLoad {
+    pub object_servers: Arc<Load>,
+    pub others: Arc<Load>,
+}
+
+impl ServerLoad {
+    fn of(&self, role: Role) -> &Arc<Load> {
+        match role {
+            Role::Oss => &self.object_servers,
+            Role::Client | Role::Mds | Role::Visitor => &self.others,
+        }
+    }
+
+    pub fn requests(&self) -> usize {
+        self.object_servers.requests() + self.others.requests()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.object_servers.bytes() + self.others.bytes()
+    }
+
+    pub fn busy(&self) -> u64 {
+        self.object_servers.busy() + self.others.busy()
+    }
 }
 
 /// The process id, and whether the connection is fenced.
@@ -51,11 +80,11 @@ pub(crate) enum AdmissionError {
 }
 
 impl ConnectionTable {
-    pub fn new(capacity: Capacity, server_load: Arc<Load>) -> ConnectionTable {
+    pub fn new(capacity: Capacity, load: ServerLoad) -> ConnectionTable {
         ConnectionTable {
             connections: Mutex::default(),
             capacity,
-            server_load,
+            load,
             open: Arc::default(),
         }
     }
@@ -91,8 +120,8 @@ impl ConnectionTable {
             None => self.peer_to_evict(&connections, accepted.identity.role)?,
         };
         let peer = peer(ConnectionLoads {
-            server: self.server_load.clone(),
-            host: connections.host_load(origin),
+            server: self.load.of(accepted.identity.role).clone(),
+            host: connections.host_load(origin, accepted.identity.role),
             connection: former
                 .map(|former| former.loads.connection.clone())
                 .unwrap_or_default(),
@@ -160,8 +189,9 @@ impl ConnectionTable {
 }
 
 impl Connections {
-    fn host_load(&mut self, origin: &Origin) -> Arc<Load> {
-        if let Some(host) = self.hosts.get(origin).and_then(Weak::upgrade) {
+    fn host_load(&mut self, origin: &Origin, role: Role) -> Arc<Load> {
+        let key = (origin.clone(), role == Role::Oss);
+        if let Some(host) = self.hosts.get(&key).and_then(Weak::upgrade) {
             return host;
         }
         // Entries of hosts without connections are removed when they outnumber the connected peers.
@@ -169,7 +199,7 @@ impl Connections {
             self.hosts.retain(|_, host| host.strong_count() > 0);
         }
         let host = Arc::<Load>::default();
-        self.hosts.insert(origin.clone(), Arc::downgrade(&host));
+        self.hosts.insert(key, Arc::downgrade(&host));
         host
     }
 }

@@ -17,12 +17,11 @@ use crate::connected_peer::{ConnectedPeer, ConnectedPeerStatus};
 use crate::handler::Handlers;
 use crate::handshake::{Acceptor, LocalIdentity};
 use crate::key::ClusterKey;
-use crate::load::Load;
 use crate::tls::TlsConfig;
 use crate::unauthenticated::{
     Origin, RejectionLog, UnauthenticatedConnections, UnauthenticatedLimits,
 };
-use connections::ConnectionTable;
+use connections::{ConnectionTable, ServerLoad};
 use gupfs_platform::{Listener, Platform, Task};
 use gupfs_proto::ClusterId;
 use parking_lot::Mutex;
@@ -103,7 +102,7 @@ pub(crate) struct Inner {
     handlers: Handlers,
     observer: Arc<dyn ConnectionObserver>,
     connections: ConnectionTable,
-    load: Arc<Load>,
+    load: ServerLoad,
     unauthenticated: Arc<UnauthenticatedConnections>,
     rejected: RejectionCount,
     /// Authenticated connections that were closed because of invalid frames.
@@ -148,7 +147,7 @@ impl RpcServer {
     /// Accepts connections from `listener` until the server is stopped or dropped.
     pub fn start(listener: Listener, options: RpcServerOptions) -> RpcServer {
         let address = listener.address();
-        let load = Arc::<Load>::default();
+        let load = ServerLoad::default();
         let capacity = options.capacity;
         let limits = UnauthenticatedLimits {
             all: capacity.unauthenticated,

@@ -9,7 +9,7 @@
 use gupfs_proto::capability::{
     CapabilityFault, DataCredentials, ObjectCapability, SessionCapability,
 };
-use gupfs_proto::data::{DataOp, DataReply, DataRequest};
+use gupfs_proto::data::{DataOp, DataReply, DataReplyBody, DataRequest};
 use gupfs_proto::{FsError, InodeId, ObjectId, OstId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -140,6 +140,13 @@ impl AccessCheck {
         arrived: &ArrivedRequest,
         reply: &DataReply,
     ) -> Result<Option<&'static str>, String> {
+        let own = match reply {
+            Ok(DataReplyBody::WrittenMembers {
+                own: Err(error), ..
+            }) => Err(error.clone()),
+            other => other.clone(),
+        };
+        let reply = &own;
         if let (Some(object), Ok(_)) = (arrived.fences_object, reply) {
             self.left_out.remove(&object);
         }
@@ -170,6 +177,10 @@ impl AccessCheck {
         // This is the request handler's own reply: the connection ended before the server accepted the request.
         if let Err(FsError::TimedOut(_)) = reply {
             return Ok(None);
+        }
+        // Its client has given it up, or the object server was started again.
+        if arrived.op == "relayed_write" && *reply == Err(FsError::Stale) {
+            return Ok(Some("relayed write without its ticket refused"));
         }
         self.check_allowed(arrived, &session_capability)?;
         let known = self
@@ -259,6 +270,8 @@ fn object_of(op: &DataOp) -> Option<ObjectId> {
         DataOp::Write { object, .. }
         | DataOp::NumberedWrite { object, .. }
         | DataOp::ReservedWrite { object, .. }
+        | DataOp::MirroredWrite { object, .. }
+        | DataOp::RelayedWrite { object, .. }
         | DataOp::Read { object, .. }
         | DataOp::Truncate { object, .. }
         | DataOp::Allocate { object, .. }

@@ -3,7 +3,9 @@
 use super::host::{Host, HostOptions};
 use super::request_monitor::{MonitoredCallbacks, RequestMonitor};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_client::{Client, ClientCallbacks, Route, SessionOptions, renew_after_reconnect};
+use gupfs_client::{
+    Client, ClientCallbacks, RelayMode, Route, SessionOptions, renew_after_reconnect,
+};
 use gupfs_platform::fake::{FakePlatform, FakeTasks};
 use gupfs_proto::FsError;
 use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
@@ -18,6 +20,7 @@ pub struct ClientHost {
     pub host: Host,
     monitor: Arc<RequestMonitor>,
     write_behind: bool,
+    relay: RelayMode,
     process: Mutex<Option<FakePlatform>>,
     current: Mutex<CurrentClient>,
     /// Notified when the client instance changes or ends. (tokio's `watch` wakes waiters in an order of its own random source,
@@ -63,6 +66,7 @@ impl ClientHost {
             host: options.host(&format!("c{number}")),
             monitor: options.monitor.clone(),
             write_behind: options.write_behind,
+            relay: options.relay,
             process: Mutex::new(None),
             current: Mutex::default(),
             changed: Notify::new(),
@@ -113,6 +117,7 @@ impl ClientHost {
                 name: self.host.name.clone(),
                 shared: true,
                 write_behind: self.write_behind,
+                relay: self.relay,
                 ..SessionOptions::default()
             };
             match Client::connect_with_route(route, platform.clone(), options).await {

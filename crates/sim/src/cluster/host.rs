@@ -1,6 +1,7 @@
 //! One host: its clock, its random source, its network, and its disks.
 
 use super::request_monitor::RequestMonitor;
+use gupfs_client::RelayMode;
 use gupfs_platform::fake::{
     FakeClock, FakeDisk, FakeNet, FakeOptions, FakePlatform, FakeRandom, FakeTasks,
 };
@@ -36,6 +37,7 @@ pub struct HostOptions {
     pub clocks_differ: bool,
     /// The clients keep small writes in memory before they send them.
     pub write_behind: bool,
+    pub relay: RelayMode,
     /// The disks of the object servers are small.
     pub disks_are_small: bool,
 }

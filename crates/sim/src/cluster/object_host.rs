@@ -3,12 +3,14 @@
 use super::host::{Host, HostOptions, Store};
 use super::request_monitor::{MonitoredData, RequestMonitor};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_oss::{DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, run_reports};
+use gupfs_oss::{
+    DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, WriteRelay, run_reports,
+};
 use gupfs_platform::fake::{FakeClock, FakeDisk, FakePlatform};
 use gupfs_proto::{Incarnation, OstId};
 use gupfs_rpc::{
     AcceptAllClientKeys, Capacity, ClientConnection, ClientConnectionOptions, Handlers, NoObserver,
-    Role, RpcServer, RpcServerOptions,
+    OssConnections, Role, RpcServer, RpcServerOptions,
 };
 use gupfs_store::object::{Objects, OpenFileLimits, TargetId, TargetOptions};
 use parking_lot::Mutex;
@@ -116,6 +118,12 @@ impl ObjectHost {
             ..identity.mds_connection_options(MDS_ADDRESS, &local_identity, Handlers::none())
         });
         let (reported, mut is_reported) = watch::channel(false); // one waiter, so no order among waiters
+        let others = OssConnections::new(&identity, local_identity.clone(), CLUSTER, MDS_ADDRESS);
+        oss.set_relay(WriteRelay::new(
+            mds_connection.peer(),
+            others,
+            platform.clock.clone(),
+        ));
         let reporter = OssReporter {
             domain: None,
             oss: oss.clone(),

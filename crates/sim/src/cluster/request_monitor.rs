@@ -348,6 +348,12 @@ impl RequestMonitor {
         }
         | data::DataOp::ReservedWrite {
             object, at, data, ..
+        }
+        | data::DataOp::MirroredWrite {
+            object, at, data, ..
+        }
+        | data::DataOp::RelayedWrite {
+            object, at, data, ..
         }) = &request.op
         else {
             return;
@@ -359,6 +365,8 @@ impl RequestMonitor {
         state
             .rare_events
             .count_if(!new, "object write delivered twice");
+        let is_relayed = matches!(request.op, data::DataOp::RelayedWrite { .. });
+        state.rare_events.count_if(is_relayed, "relayed write");
     }
 }
 
@@ -429,7 +437,14 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
             .await;
         self.monitor.note_write(&request);
         let numbered_write = ArrivedWrite::of(&request);
-        let is_reserved = matches!(request.op, data::DataOp::ReservedWrite { .. });
+        let is_reserved = matches!(
+            request.op,
+            data::DataOp::ReservedWrite { .. }
+                | data::DataOp::RelayedWrite {
+                    is_reserved: true,
+                    ..
+                }
+        );
         let copy_step = CopyStep::of(&request);
         let ost = request.ost;
         let arrived = {

@@ -16,7 +16,7 @@ use super::program_pause::{ActingProgram, ProgramPause};
 use super::request_monitor::{RequestMonitor, millis};
 use super::shared_state::SharedState;
 use crate::event_log::EventLog;
-use gupfs_client::{Client, OpenFile, OpenFileFlags};
+use gupfs_client::{Client, OpenFile, OpenFileFlags, RelayMode};
 use gupfs_platform::Task;
 use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
@@ -82,6 +82,10 @@ impl SimulatedCluster {
             random: random.fork(),
             monitor: monitor.clone(),
             write_behind: seed.is_multiple_of(2),
+            relay: match seed % 5 {
+                4 => RelayMode::Never,
+                _ => RelayMode::Always,
+            },
             disks_are_small: plan.only() == Some(FaultKind::FullDisk) && seed.is_multiple_of(2),
         };
         if host_options.disks_are_small {

@@ -2,6 +2,7 @@
 
 use super::ChangedObject;
 use super::ObjectIo;
+use super::relayed::ChangeAttempt;
 use crate::inodes::{ActiveInode, MemberObject, ObjectSpan};
 use crate::join;
 use crate::lease_number::LeaseNumber;
@@ -14,6 +15,7 @@ use gupfs_proto::{Caller, FsError, ObjectId, OstId};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// The targets at which one of several calls has succeeded. The others need not wait for silent targets if these have the same bytes.
@@ -52,7 +54,7 @@ impl ObjectIo {
         &self,
         inode: &ActiveInode,
         object: ObjectId,
-        change: impl Fn(MemberObject) -> F,
+        change: impl Fn(MemberObject, Arc<ChangeAttempt>) -> F,
     ) -> Result<Vec<(MemberObject, T)>, FsError>
     where
         T: Unpin,
@@ -62,10 +64,11 @@ impl ObjectIo {
             self.learn_stale_members(inode).await?;
             let members = inode.state().objects.members_like(&object);
             let members = members.ok_or(FsError::Stale)?;
-            if let [only] = members[..] {
-                return Ok(vec![(only, change(only).await?)]);
+            let attempt = Arc::new(ChangeAttempt::new(members));
+            if let [only] = attempt.members()[..] {
+                return Ok(vec![(only, change(only, attempt).await?)]);
             }
-            let (done, missed) = self.change_all(inode, &members, &change).await?;
+            let (done, missed) = self.change_all(inode, &attempt, &change).await?;
             if missed.is_empty() {
                 return Ok(done);
             }
@@ -104,16 +107,17 @@ impl ObjectIo {
     async fn change_all<T, F>(
         &self,
         inode: &ActiveInode,
-        members: &[MemberObject],
-        change: &impl Fn(MemberObject) -> F,
+        attempt: &Arc<ChangeAttempt>,
+        change: &impl Fn(MemberObject, Arc<ChangeAttempt>) -> F,
     ) -> Result<(Vec<(MemberObject, T)>, Vec<MemberObject>), FsError>
     where
         T: Unpin,
         F: Future<Output = Result<T, FsError>>,
     {
         let targets_done = &TargetsDone::default();
+        let members = attempt.members();
         let running = members.iter().map(|member| {
-            let call = change(*member);
+            let call = change(*member, attempt.clone());
             async move {
                 let any_done = targets_done.wait_until(|done| !done.is_empty());
                 let result = self.call_until_silent(member.ost, any_done, call).await;
@@ -153,7 +157,7 @@ impl ObjectIo {
         name: &'static str,
         op: impl Fn(ObjectId) -> DataOp,
     ) -> Result<Vec<(usize, ChangedObject)>, FsError> {
-        let change = |member: MemberObject| {
+        let change = |member: MemberObject, _| {
             let op = op(member.object);
             async move { reply::written(name, self.call_for_space(member.ost, op).await?) }
         };
@@ -184,7 +188,7 @@ impl ObjectIo {
     }
 
     /// Returns when a target does not answer a question about its space either, a while after this is called.
-    async fn wait_until_silent(&self, ost: OstId) {
+    pub(super) async fn wait_until_silent(&self, ost: OstId) {
         let silent_targets = &self.silent_targets;
         if silent_targets.is_silent(ost) {
             self.clock.sleep(SILENT_PATIENCE).await;

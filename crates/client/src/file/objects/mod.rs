@@ -9,6 +9,7 @@ mod allocate;
 mod flush;
 mod members;
 mod read;
+mod relayed;
 mod seek;
 mod silent_targets;
 mod stat;
@@ -25,7 +26,7 @@ use crate::inodes::ClosedUnsynced;
 use crate::metrics::Counters;
 use crate::osts::OstCalls;
 use crate::session::MdsSession;
-use gupfs_platform::{Clock, Platform};
+use gupfs_platform::{Clock, Platform, Tasks};
 use gupfs_proto::data::{ObjectExistence, ObjectStat};
 use gupfs_proto::{Presence, WriteVerifier};
 use parking_lot::Mutex;
@@ -44,6 +45,7 @@ pub struct ObjectIo {
     syncing_closed: tokio::sync::Mutex<()>,
     silent_targets: Arc<SilentTargets>,
     clock: Clock,
+    tasks: Tasks,
     counters: Arc<Counters>,
 }
 
@@ -58,12 +60,13 @@ impl ObjectIo {
         let clock = platform.clock.clone();
         let tasks = platform.tasks.clone();
         Arc::new(ObjectIo {
-            silent_targets: SilentTargets::new(osts.clone(), clock.clone(), tasks),
+            silent_targets: SilentTargets::new(osts.clone(), clock.clone(), tasks.clone()),
             osts,
             mds,
             closed_unsynced,
             syncing_closed: tokio::sync::Mutex::default(),
             clock,
+            tasks,
             counters,
         })
     }

@@ -54,7 +54,7 @@ impl ObjectIo {
         let may_mark_stale = || inode.state().has_exclusive_write_lease();
         if may_mark_stale() {
             let lease = inode.state().any_lease_number();
-            let ask = |member: MemberObject| self.osts.stat(member.ost, member.object);
+            let ask = |member: MemberObject, _| self.osts.stat(member.ost, member.object);
             match self.change_members(inode, member.object, ask).await {
                 Ok(found) => {
                     let found = found.into_iter();

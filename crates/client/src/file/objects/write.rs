@@ -1,5 +1,6 @@
 //! Writing to objects: all chunks at once, each with its checksums.
 
+use super::relayed::ChangeAttempt;
 use super::{ChangedObject, ObjectIo, required_existence, verify};
 use crate::inodes::{ActiveInode, MemberObject};
 use crate::join;
@@ -7,6 +8,7 @@ use crate::reply;
 use bytes::Bytes;
 use gupfs_proto::data::{DataOp, DataReply, ObjectOwner};
 use gupfs_proto::{ByteCount, FileOffset, FsError, OstId, StripeChunk};
+use std::sync::Arc;
 
 /// How many bytes of one write were written from its start, and its first error.
 pub struct WriteProgress {
@@ -66,13 +68,17 @@ impl ObjectIo {
     ) -> WriteProgress {
         let (chunks, file) = {
             let mut state = inode.state();
-            let message_max = self.osts.message_bytes_max();
+            let has_mirrors = state.layout().is_mirrored();
+            let message_max = match has_mirrors {
+                true => self.osts.mirrored_bytes_max(),
+                false => self.osts.message_bytes_max(),
+            };
             let chunks =
                 state.plan_write(inode.ino, offset, ByteCount(data.len() as u64), message_max);
             let file = WrittenFile {
                 owner: state.owner(),
                 has_other_writers: state.has_concurrent_write_lease(),
-                has_mirrors: state.layout().is_mirrored(),
+                has_mirrors,
                 space,
             };
             (chunks, file)
@@ -104,14 +110,19 @@ impl ObjectIo {
         file: WrittenFile,
     ) -> Result<ChangedObject, FsError> {
         tracing::trace!(target: "walk", file = file!(), "write_members");
-        let write = |member: MemberObject| async move {
-            let chunk = StripeChunk {
-                ost: member.ost,
-                object: member.object,
-                index: member.index,
-                presence: member.presence,
-                ..*chunk
-            };
+        let is_reserved = file.space == WriteSpace::Reserved;
+        let write = |member: MemberObject, attempt: Arc<ChangeAttempt>| async move {
+            if !file.has_other_writers {
+                let op = |member: MemberObject| {
+                    write_op(&of_member(chunk, member), last, data, file.owner)
+                };
+                let len = ByteCount(chunk.len);
+                let relayed = self.write_by_relay(&attempt, member, len, is_reserved, op);
+                if let Some(written) = relayed.await {
+                    return Ok(written);
+                }
+            }
+            let chunk = of_member(chunk, member);
             self.write_chunk(&chunk, last, data, file).await
         };
         let written = self.change_members(inode, chunk.object, write).await?;
@@ -132,16 +143,7 @@ impl ObjectIo {
         file: WrittenFile,
     ) -> Result<ChangedObject, FsError> {
         tracing::trace!(target: "walk", file = file!(), "write_chunk");
-        let bytes =
-            data.slice(chunk.buffer_offset as usize..(chunk.buffer_offset + chunk.len) as usize);
-        let op = DataOp::Write {
-            object: chunk.object,
-            at: chunk.at,
-            checksums: verify::sums_of(&bytes, chunk.at, last),
-            data: bytes,
-            existence: required_existence(chunk.presence),
-            owner: file.owner,
-        };
+        let op = write_op(chunk, last, data, file.owner);
         let reply = match (file.has_other_writers, file.space) {
             (true, _) => self.call_numbered_for_space(chunk.ost, op).await,
             (false, WriteSpace::Free) => self.call_for_space(chunk.ost, op).await,
@@ -171,6 +173,30 @@ impl ObjectIo {
             true => self.osts.call_numbered(ost, op).await,
             false => reply,
         }
+    }
+}
+
+/// The chunk's bytes at another member of its stripe.
+fn of_member(chunk: &StripeChunk, member: MemberObject) -> StripeChunk {
+    StripeChunk {
+        ost: member.ost,
+        object: member.object,
+        index: member.index,
+        presence: member.presence,
+        ..*chunk
+    }
+}
+
+fn write_op(chunk: &StripeChunk, last: bool, data: &Bytes, owner: ObjectOwner) -> DataOp {
+    let bytes =
+        data.slice(chunk.buffer_offset as usize..(chunk.buffer_offset + chunk.len) as usize);
+    DataOp::Write {
+        object: chunk.object,
+        at: chunk.at,
+        checksums: verify::sums_of(&bytes, chunk.at, last),
+        data: bytes,
+        existence: required_existence(chunk.presence),
+        owner,
     }
 }
 

@@ -312,7 +312,10 @@ impl FakeOst {
             DataOp::List { .. }
             | DataOp::Digest { .. }
             | DataOp::Repair { .. }
-            | DataOp::Damaged { .. } => Err(FsError::NotSupported),
+            | DataOp::Damaged { .. }
+            | DataOp::MirroredWrite { .. }
+            | DataOp::RelayedWrite { .. }
+            | DataOp::AcceptRelays { .. } => Err(FsError::NotSupported),
             // `Space`: the first two targets share a disk.
             DataOp::Fence { .. } | DataOp::FenceObject { .. } => Ok(DataReplyBody::Done),
             DataOp::Space => Ok(DataReplyBody::Space(TargetCapacity {
@@ -499,6 +502,12 @@ fn describe(op: &DataOp) -> String {
         }
         | DataOp::ReservedWrite {
             object, at, data, ..
+        }
+        | DataOp::MirroredWrite {
+            object, at, data, ..
+        }
+        | DataOp::RelayedWrite {
+            object, at, data, ..
         } => format!("{name} {object} {at}+{}", data.len()),
         DataOp::Read {
             object, at, len, ..
@@ -522,6 +531,9 @@ fn describe(op: &DataOp) -> String {
         }
         DataOp::Damaged { .. } => name.into(),
         DataOp::Reserve { bytes } => format!("{name} {bytes}"),
-        DataOp::List { .. } | DataOp::Space | DataOp::Fence { .. } => name.to_string(),
+        DataOp::List { .. }
+        | DataOp::Space
+        | DataOp::Fence { .. }
+        | DataOp::AcceptRelays { .. } => name.to_string(),
     }
 }

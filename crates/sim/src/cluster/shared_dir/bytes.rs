@@ -341,15 +341,17 @@ impl SharedDirProgram {
             found.len(),
             bytes.len()
         );
-        let has_name = {
-            let mut shared_state = self.shared_state();
-            let inode = shared_state.created_inodes.get(&ino).copied();
-            let names = shared_state.names();
-            let mut states = names.states();
-            states.any(|names| names.values().any(|other| Some(*other) == inode))
-        };
-        if !has_name {
+        if !self.has_name(ino) {
             self.cluster.monitor.count("read of a file without a name");
         }
+    }
+
+    /// Whether a file may have a name now.
+    fn has_name(&self, ino: InodeId) -> bool {
+        let mut shared_state = self.shared_state();
+        let inode = shared_state.created_inodes.get(&ino).copied();
+        let names = shared_state.names();
+        let mut states = names.states();
+        states.any(|names| names.values().any(|other| Some(*other) == inode))
     }
 }
