@@ -158,11 +158,8 @@ impl ReplacementProgress {
     /// Notes the result of a walk; returns whether it left files.
     pub fn ended(&self, round: Result<ReplacementRound, FsError>) -> bool {
         let mut replacements = self.expected.lock();
-        let moved_before = std::mem::replace(
-            &mut replacements.moved_before,
-            replacements.status.files_moved,
-        );
-        let has_moved = replacements.status.files_moved > moved_before;
+        let moved = replacements.status.files_moved;
+        let has_moved = std::mem::replace(&mut replacements.moved_before, moved) < moved;
         let has_replaced = round.as_ref().is_ok_and(|round| round.replaced > 0);
         // A request that came during the walk is new work.
         replacements.is_stuck = !replacements.expected && !has_moved && !has_replaced;

@@ -17,7 +17,6 @@ use gupfs_platform::BootTime;
 use gupfs_proto::rebalance::RebalanceOutcome;
 use gupfs_proto::{FsError, InodeId};
 use std::sync::Arc;
-use std::time::Duration;
 
 pub struct RebalanceTask {
     pub control: Arc<RebalanceControl>,
@@ -127,6 +126,7 @@ impl RebalanceTask {
         if round.plan.is_within(within) {
             return Ok(WalkEnd::Even);
         }
+        self.control.progress.left(0, None);
         tracing::info!(
             bytes = round.plan.bytes_left(),
             "a round of the rebalance begins"
@@ -215,6 +215,8 @@ impl RebalanceTask {
                 round.removals.push(former);
                 self.control.progress.file_moved(moves.bytes());
             }
+            // It was given up because something else goes first.
+            FileConversion::Left(_) if !self.may_go_on() => {}
             FileConversion::Left(why) => {
                 round.files_left += 1;
                 round.why.get_or_insert(format!("inode {ino}: {why}"));
