@@ -8,9 +8,9 @@ use crate::shard_driver::ShardDriver;
 use crate::store::{MetadataStore, damaged_record};
 use gupfs_namespace::{Rebalance, Record, RecordKey};
 use gupfs_platform::Clock;
-use gupfs_proto::FsError;
 use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody};
 use gupfs_proto::rebalance::{RebalanceChange, RebalanceOutcome, RebalanceState};
+use gupfs_proto::{FsError, Timestamp};
 use std::sync::Arc;
 
 pub struct RebalanceControl {
@@ -63,21 +63,23 @@ impl RebalanceControl {
         Ok(())
     }
 
-    /// The rebalance that is going on has ended; not if it was cancelled meanwhile.
+    /// The rebalance that began then has ended; not if it was cancelled meanwhile.
     ///
     /// # Errors
     /// Of the store.
-    pub async fn end(&self, mut outcome: RebalanceOutcome) -> Result<(), FsError> {
-        outcome.why = outcome
-            .why
-            .map(|why| why.chars().take(REBALANCE_WHY_MAX).collect());
+    pub async fn end(
+        &self,
+        since: Timestamp,
+        mut outcome: RebalanceOutcome,
+    ) -> Result<(), FsError> {
+        outcome.why = (outcome.why).map(|why| why.chars().take(REBALANCE_WHY_MAX).collect());
         tracing::info!(?outcome, "the rebalance has ended");
-        let ended = |known: Option<Rebalance>| {
-            let outcome = known
-                .as_ref()
-                .and_then(|it| it.outcome.clone())
-                .or(Some(outcome));
-            known.map(|known| Rebalance { outcome, ..known })
+        let ended = |known: Option<Rebalance>| match known {
+            Some(known) if known.since == since && known.outcome.is_none() => Some(Rebalance {
+                outcome: Some(outcome),
+                ..known
+            }),
+            known => known,
         };
         self.record(ended)?;
         self.durable().await
@@ -102,11 +104,7 @@ impl RebalanceControl {
 }
 
 /// The record after a change.
-fn changed(
-    known: Option<Rebalance>,
-    change: RebalanceChange,
-    now: gupfs_proto::Timestamp,
-) -> Option<Rebalance> {
+fn changed(known: Option<Rebalance>, change: RebalanceChange, now: Timestamp) -> Option<Rebalance> {
     let going_on = known.as_ref().filter(|known| known.outcome.is_none());
     match (change, going_on.cloned()) {
         (RebalanceChange::Start { rate, within }, going_on) => {
@@ -135,7 +133,6 @@ fn changed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_proto::Timestamp;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::new(second, 0)

@@ -80,13 +80,32 @@ pub struct PlannedFile<'a> {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FileMoves {
     pub components: Vec<ComponentTargets>,
-    /// Volume, volume, bytes.
-    moves: Vec<(u64, u64, u64)>,
+    moves: Vec<VolumeMove>,
+}
+
+/// Bytes of an object that move from a volume to another.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct VolumeMove {
+    from: u64,
+    to: u64,
+    bytes: u64,
 }
 
 impl FileMoves {
     pub fn bytes(&self) -> u64 {
-        self.moves.iter().map(|(.., bytes)| bytes).sum()
+        self.moves.iter().map(|it| it.bytes).sum()
+    }
+}
+
+impl VolumeMove {
+    fn account(&self, volumes: &mut BTreeMap<u64, PlannedVolume>) {
+        if let Some(volume) = volumes.get_mut(&self.from) {
+            volume.used = volume.used.saturating_sub(self.bytes);
+        }
+        if let Some(volume) = volumes.get_mut(&self.to) {
+            volume.used = volume.used.saturating_add(self.bytes);
+            volume.available = volume.available.saturating_sub(self.bytes);
+        }
     }
 }
 
@@ -157,25 +176,18 @@ impl RebalancePlan {
 
     /// The moves are done.
     pub fn moved(&mut self, moves: &FileMoves) {
-        for (from, to, bytes) in &moves.moves {
-            if let Some(volume) = self.volumes.get_mut(from) {
-                volume.used = volume.used.saturating_sub(*bytes);
-            }
-            if let Some(volume) = self.volumes.get_mut(to) {
-                volume.used = volume.used.saturating_add(*bytes);
-                volume.available = volume.available.saturating_sub(*bytes);
-            }
+        for one in &moves.moves {
+            one.account(&mut self.volumes);
         }
     }
 
     /// New targets for a component's objects, and the moves. `volumes` has them afterwards; without a choice it is as before.
-    #[allow(clippy::type_complexity)]
     fn choose_targets(
         &self,
         file: &FilledComponent<'_>,
         volumes: &mut BTreeMap<u64, PlannedVolume>,
         rule: PassRule,
-    ) -> Option<(Vec<OstId>, Vec<(u64, u64, u64)>)> {
+    ) -> Option<(Vec<OstId>, Vec<VolumeMove>)> {
         let component = file.component;
         if !self.may_leave(file, volumes) || component.has_stale_member() {
             return None;
@@ -193,18 +205,12 @@ impl RebalancePlan {
             };
             let to = self.targets[&ost].volume;
             targets[index] = ost;
-            moves.push((from, to, bytes));
-            for (volume, is_source) in [(from, true), (to, false)] {
-                if let Some(volume) = after.get_mut(&volume) {
-                    match is_source {
-                        true => volume.used = volume.used.saturating_sub(bytes),
-                        false => volume.used += bytes,
-                    }
-                }
-            }
+            let one = VolumeMove { from, to, bytes };
+            one.account(&mut after);
+            moves.push(one);
         }
         let copied: u64 = (0..targets.len()).map(|index| file.bytes(index)).sum();
-        let moved: u64 = moves.iter().map(|(.., bytes)| bytes).sum();
+        let moved: u64 = moves.iter().map(|it| it.bytes).sum();
         let pays = moved > 0
             && copied >= rule.least_bytes
             && moved as f64 >= copied as f64 * rule.least_share;

@@ -119,7 +119,7 @@ impl RebalanceTask {
             },
         };
         progress.estimate(None, None);
-        self.control.end(outcome).await
+        self.control.end(record.since, outcome).await
     }
 
     async fn round(&self, round: &mut RebalanceRound, within: f64) -> Result<WalkEnd, FsError> {
