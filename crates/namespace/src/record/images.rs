@@ -226,7 +226,7 @@ fn a_rebalance_of_version_1() {
         is_paused: true,
         outcome: None,
     };
-    check_image(going_on.clone(), expect![""]);
+    check_image(going_on.clone(), expect!["0180c49fd50c0501ac02030100"]);
     let outcome = RebalanceOutcome {
         at: Timestamp::new(1_700_000_000, 5),
         is_even: false,
@@ -238,7 +238,7 @@ fn a_rebalance_of_version_1() {
             outcome: Some(outcome),
             ..going_on
         },
-        expect![""],
+        expect!["0180c49fd50c050003010180c49fd50c05000103776879"],
     );
 }
 
