@@ -45,6 +45,7 @@ pub enum Command {
     #[command(subcommand)]
     Layout(commands::layout::Layout),
     Check(commands::check::Check),
+    Rebalance(commands::rebalance::RebalanceCommand),
     Scrub(commands::scrub::Scrub),
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
@@ -80,6 +81,7 @@ impl Command {
             Command::Sync(_) => "sync",
             Command::Layout(_) => "layout",
             Command::Check(_) => "check",
+            Command::Rebalance(_) => "rebalance",
             Command::Scrub(_) => "scrub",
             Command::Config(_) => "config",
             Command::Doctor(_) => "doctor",
@@ -106,6 +108,7 @@ impl Command {
             Command::Sync(sync) => sync.run(),
             Command::Layout(layout) => layout.run(),
             Command::Check(check) => check.run(),
+            Command::Rebalance(rebalance) => rebalance.run(),
             Command::Scrub(scrub) => scrub.run(),
             Command::Config(config) => config.run(),
             Command::Doctor(doctor) => doctor.run(),

@@ -36,6 +36,8 @@ fn help_lists_the_commands() {
           layout       Show or set how files are laid out over the OSTs
           check        Look for inconsistencies in a stopped store, and repair what can be repaired without
                        losing anything
+          rebalance    Even out the used space of the OSTs, for instance after some were added, while the
+                       cluster serves
           scrub        Verify all data on all targets, and repair damage from copies, while the cluster
                        serves
           config       Check a configuration file
@@ -264,6 +266,7 @@ fn every_command_has_a_manual_page() {
         gupfs-ost-lost.1
         gupfs-ost-remove.1
         gupfs-ost.1
+        gupfs-rebalance.1
         gupfs-scrub.1
         gupfs-status.1
         gupfs-stop.1

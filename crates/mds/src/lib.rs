@@ -34,6 +34,7 @@ pub mod osts;
 mod parts;
 mod pending_work;
 mod placement;
+mod rebalance;
 mod recover;
 mod replay;
 mod request;

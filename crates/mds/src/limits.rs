@@ -59,6 +59,34 @@ pub const CONVERSION_PIECES: u64 = 4;
 pub const CONVERSIONS_MAX: usize = 1024;
 pub const CONVERSION_RESULT_KEPT: Duration = Duration::from_secs(60);
 
+/// A copy that waits because of its rate asks so often whether it still goes on at this rate.
+pub const COPY_ASKS_EVERY: Duration = Duration::from_millis(500);
+
+/// Unless an administrator says otherwise, a rebalance ends when no volume's use differs more from the mean, in percent points. New files
+/// prefer emptier OSTs, so less is not worth the copies.
+pub const REBALANCE_WITHIN: u8 = 3;
+
+/// How often a rebalance that waits looks whether it may go on.
+pub const REBALANCE_EVERY: Duration = Duration::from_secs(2);
+
+/// A rebalance waits so long for an OST that is not up; then it goes on without it. Servers report every second.
+pub const REBALANCE_PATIENCE: Duration = Duration::from_secs(60);
+const _: () = assert!(REBALANCE_PATIENCE.as_secs() > TARGET_REPORT_TIMEOUT.as_secs());
+
+/// A plan of a rebalance counts what it has moved, and not what programs write: after so long it makes a new one.
+pub const REBALANCE_PLAN_KEPT: Duration = Duration::from_secs(60);
+
+/// The new plan waits until the former objects are removed, at most so long, and then for the next reports of free space.
+pub const REBALANCE_SETTLE_MAX: Duration = Duration::from_secs(30);
+pub const REBALANCE_REPORTS: Duration = Duration::from_secs(3);
+const _: () = assert!(REBALANCE_REPORTS.as_secs() > SPACE_EVERY.as_secs());
+
+/// The part of what is to move that one round over all files has to move, or the rebalance ends: it would take for ever.
+pub const REBALANCE_LEAST_STEP: f64 = 0.01;
+
+/// Characters that are recorded of the reason why a rebalance ended.
+pub const REBALANCE_WHY_MAX: usize = 300;
+
 /// How long a request for a conversion waits for its end. It is sent again.
 pub const CONVERSION_WAIT: Duration = Duration::from_secs(1);
 

@@ -142,6 +142,8 @@ impl Mds {
     pub async fn stop(&self) -> Result<(), KvError> {
         self.parts.serving.begin_stop();
         self.drain_requests().await;
+        // What a copy leaves behind the sweep of the next start removes.
+        let leaves_objects = self.parts.targets.unnamed_objects.try_write().is_err();
         let tasks = std::mem::take(&mut *self.background_tasks.lock());
         for task in tasks {
             task.stop();
@@ -159,7 +161,7 @@ impl Mds {
         let leases_revoked = has_failed || self.parts.leases.revoke_all().await;
         let mode = match self.parts.sweep.status().left {
             // The next owner serves changes at once after a clean stop.
-            0 if leases_revoked => StopMode::Clean,
+            0 if leases_revoked && !leaves_objects => StopMode::Clean,
             _ => StopMode::WorkPending,
         };
         self.parts.store.stop(mode).await

@@ -57,6 +57,7 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
             ClusterRequest::DrainRoom { ost, from } => {
                 self.parts.drain_room.next_part(ost, from).await
             }
+            ClusterRequest::Rebalance { change } => self.parts.rebalance.manage(change).await,
             ClusterRequest::RemoveTarget { ost } => self.parts.target_records.remove(ost).await,
             ClusterRequest::Scrub { action } => {
                 let scrub = &self.parts.scrub;

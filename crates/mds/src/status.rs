@@ -18,6 +18,7 @@ use crate::waits::WaitStatus;
 use gupfs_namespace::Operation;
 use gupfs_proto::cluster::FailureDomain;
 use gupfs_proto::meta::{self, MetaReplyBody, StatFs};
+use gupfs_proto::rebalance::RebalanceState;
 use gupfs_proto::{OwnerEpoch, Seq, SessionId};
 use gupfs_store::log::Headroom;
 use serde::Serialize;
@@ -56,6 +57,7 @@ pub struct MdsStatus {
     pub replacement: ReplacementStatus,
     pub scrub: ScrubStatus,
     pub conversions: ConversionStatus,
+    pub rebalance: RebalanceState,
     pub targets: Vec<MdsTargetStatus>,
     /// The failure domains, if a server has named one.
     pub domains: Vec<FailureDomain>,
@@ -164,6 +166,7 @@ impl Mds {
             replacement: parts.replacement.status(),
             scrub: parts.scrub.status(),
             conversions: parts.conversions.status(),
+            rebalance: parts.rebalance.state(),
             targets: parts.targets.status(),
             domains: Some(parts.targets.failure_domains())
                 .and_then(|(domains, is_named)| is_named.then_some(domains))

@@ -77,9 +77,9 @@ pub use placement::{choose_layout, choose_move, choose_replacement};
 pub use record::{
     AcceptedCopy, AcceptedLoss, BackLink, DentryPosition, DirectoryBody, DirectoryDefaultLayout,
     DrainSettings, EntryRecord, FileBody, Inode, InodeBody, InodeCounter, KnownTarget, Orphan,
-    Purge, PurgeAction, Record, RecordDecodeError, ReplySummary, RetiredVerifier, SessionRecord,
-    StaleMembers, StoreFormat, StoredReply, UNASKED_SESSIONS, Unconfirmed, UnfinishedTruncate,
-    Usage, WriteLease, WriteLeaseMode, XattrRecord,
+    Purge, PurgeAction, Rebalance, Record, RecordDecodeError, ReplySummary, RetiredVerifier,
+    SessionRecord, StaleMembers, StoreFormat, StoredReply, UNASKED_SESSIONS, Unconfirmed,
+    UnfinishedTruncate, Usage, WriteLease, WriteLeaseMode, XattrRecord,
 };
 pub use reply_leases::{changed_attributes, leasable_keys};
 pub use shard_machine::{Operation, ShardMachine};

@@ -8,6 +8,7 @@ use crate::ids::{
     ClusterId, Incarnation, InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, VirtualShard,
     WriteVerifier,
 };
+use crate::rebalance::{RebalanceChange, RebalanceState};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,8 @@ pub enum ClusterRequest {
         ost: OstId,
         from: Option<LostFilePosition>,
     },
+    /// An administrator has the use of the targets evened out, changes that, or asks how far it is. The reply is `Rebalancing`.
+    Rebalance { change: RebalanceChange },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -386,6 +389,7 @@ pub enum ClusterReplyBody {
     RefusedCopy(RefusedCopy),
     DrainState(DrainState),
     DrainRoom(DrainRoomPart),
+    Rebalancing(RebalanceState),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

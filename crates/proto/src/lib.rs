@@ -25,6 +25,7 @@ pub mod lock;
 pub mod meta;
 pub mod name;
 pub mod operations;
+pub mod rebalance;
 pub mod roles;
 pub mod time;
 pub mod units;

@@ -79,6 +79,7 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::Drain { .. }
             | cluster::ClusterRequest::RemoveTarget { .. }
             | cluster::ClusterRequest::Scrub { .. }
+            | cluster::ClusterRequest::Rebalance { .. }
             | cluster::ClusterRequest::Verifiers { .. } => &[Role::Oss],
             cluster::ClusterRequest::Map
             | cluster::ClusterRequest::Status

@@ -80,8 +80,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply). 4: lost targets (two requests and
     // their replies). 5: drains (two requests and their replies). 6: scrubs (a request and its reply).
     // 7: names of failure domains (two requests and a reply); acceptance of a target's loss (a request and its reply);
-    // rate, pauses and room of drains (two requests and their replies).
-    (MessageKind::CLUSTER, 2, 7),
+    // rate, pauses and room of drains (two requests and their replies). 8: rebalances (a request and its reply).
+    (MessageKind::CLUSTER, 2, 8),
 ];
 
 /// A message as a frame carries it.
@@ -260,7 +260,7 @@ fn min_version_of_callback(request: &callback::CallbackRequest) -> u8 {
     }
 }
 
-/// Versions 3 to 5 added two requests each, version 6 one, version 7 several.
+/// Versions 3 to 5 added two requests each, version 6 one, version 7 several, version 8 one.
 fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
     match request {
         cluster::ClusterRequest::Report(_) | cluster::ClusterRequest::Verifiers { .. } => 3,
@@ -274,6 +274,7 @@ fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
         | cluster::ClusterRequest::AcceptTargetLoss { .. }
         | cluster::ClusterRequest::ManageDrain { .. }
         | cluster::ClusterRequest::DrainRoom { .. } => 7,
+        cluster::ClusterRequest::Rebalance { .. } => 8,
         _ => 2,
     }
 }

@@ -22,6 +22,7 @@ pub mod oss;
 pub mod ost;
 #[cfg(feature = "tools")]
 mod own_executable;
+pub mod rebalance;
 pub mod scrub;
 pub mod status;
 pub mod stop;

@@ -56,7 +56,7 @@ fn check_sparse(path: &Path) {
 }
 
 /// Ends the reader also if the test fails before it says so.
-struct StopOnDrop<'a>(&'a AtomicBool);
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {

@@ -40,6 +40,7 @@ mod posix;
 mod power;
 mod programs;
 mod random;
+mod rebalanced;
 mod refused;
 mod relayed_writes;
 mod restored;

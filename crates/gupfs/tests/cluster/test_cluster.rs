@@ -249,12 +249,7 @@ impl TestCluster {
         };
         for oss in 0..osses {
             std::fs::create_dir(cluster.osts(oss)).unwrap();
-            for disk in 0..2 {
-                let added = cluster.add_at(oss, &cluster.osts(oss).join(format!("disk{disk}")));
-                assert!(added.status.success(), "{added:?}");
-            }
-            let daemon = cluster.start_oss(oss);
-            cluster.osses.push(daemon);
+            cluster.add_oss();
         }
         for _ in 0..mounts {
             cluster.mount();
@@ -277,6 +272,17 @@ impl TestCluster {
     /// The directory of one object server's targets.
     pub fn osts(&self, oss: usize) -> PathBuf {
         self.objects.join(format!("osts{oss}"))
+    }
+
+    /// Adds an object server with two targets. The directory for them exists.
+    pub fn add_oss(&mut self) {
+        let oss = self.osses.len();
+        for disk in 0..2 {
+            let added = self.add_at(oss, &self.osts(oss).join(format!("disk{disk}")));
+            assert!(added.status.success(), "{added:?}");
+        }
+        let daemon = self.start_oss(oss);
+        self.osses.push(daemon);
     }
 
     pub fn add(&self, dir: &Path) -> Output {

@@ -2,7 +2,7 @@
 //!
 //! Owns   freeing the space of removed and forgotten files, confirming objects of files that were closed without a sync, asking
 //!        sessions whether they have removed files open, finishing work that an OST delayed, watching free space, verifying and
-//!        repairing objects, giving files other layouts, telling sessions of locks that were granted to their waiters, revoking leases of which there are too many.
+//!        repairing objects, giving files other layouts, evening out the use of the targets, telling sessions of locks that were granted to their waiters, revoking leases of which there are too many.
 //! Never  blocks a request: a step changes at most `BACKGROUND_BATCH` records.
 //! Enter  at `start`.
 
@@ -27,6 +27,7 @@ use crate::grace::Grace;
 use crate::locks::LockService;
 use crate::metadata_leases::LeaseService;
 use crate::mirrors::{ReplacementTask, ResyncTask};
+use crate::rebalance::RebalanceTask;
 use crate::replay::Replay;
 use crate::scrub::{DamageTask, ScrubTask};
 use crate::session_end::SessionEnd;
@@ -46,6 +47,7 @@ pub struct BackgroundTasks {
     pub scrub: ScrubTask,
     pub damage: DamageTask,
     pub conversion: ConversionTask,
+    pub rebalance: RebalanceTask,
     pub space: Arc<SpaceWatch>,
     pub locks: Arc<LockService>,
     pub leases: Arc<LeaseService>,
@@ -69,6 +71,7 @@ impl BackgroundTasks {
             tasks.spawn("scrub", run_after(grace, self.scrub.run())),
             tasks.spawn("damage", run_after(grace, self.damage.run())),
             tasks.spawn("conversion", run_after(grace, self.conversion.run())),
+            tasks.spawn("rebalance", run_after(grace, self.rebalance.run())),
             tasks.spawn("space", self.space.run()),
             tasks.spawn("grants", self.locks.run_lock_grants()),
             tasks.spawn("lease excess", self.leases.run_excess(tasks.clone())),

@@ -74,7 +74,7 @@ impl SweepTask {
     ) -> Result<Option<ObjectId>, FsError> {
         // In this order: an object that exists belongs to a layout that was committed before, so a record read
         // later names the object, or has dropped it for good. Objects that move are the exception.
-        let _no_moves = self.targets.unnamed_objects.lock().await;
+        let _no_moves = self.targets.unnamed_objects.write().await;
         let found = self.targets.list_objects(ost, after, SWEEP_STEP).await?;
         let Some(last) = found.last().copied() else {
             return Ok(None);

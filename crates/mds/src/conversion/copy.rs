@@ -1,16 +1,18 @@
-//! Copies the bytes of a file from the objects of one layout to those of another.
+//! Copies the bytes of a file from the objects of one layout to those of another. Components that both layouts have stay as they are.
 
+use super::pace::CopyPace;
 use crate::join;
 use crate::limits::{CONVERSION_PIECE, CONVERSION_PIECES, OST_CALLS};
 use crate::osts::{Targets, unexpected_reply};
 use bytes::{Bytes, BytesMut};
 use gupfs_proto::data::{
-    BlockChecksums, DataOp, DataReplyBody, ObjectExistence, ObjectOwner, SeekWhence,
+    BlockChecksums, DataOp, DataReplyBody, ObjectExistence, ObjectOwner, ObjectStat, SeekWhence,
 };
 use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::layout::StripeChunk;
 use gupfs_proto::{
-    Component, FileOffset, FsError, InodeId, Layout, ObjectOffset, OstId, Presence, WriteVerifier,
+    Component, FileOffset, FsError, InodeId, Layout, ObjectId, ObjectOffset, OstId, Presence,
+    WriteVerifier,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +26,10 @@ pub struct LayoutCopy<'a> {
     pub to: &'a Layout,
     pub size: u64,
     pub owner: ObjectOwner,
+    /// An object whose space was allocated gets its space allocated again. Both layouts have the same components.
+    pub keeps_allocations: bool,
+    /// None: as fast as it can.
+    pub pace: Option<&'a CopyPace<'a>>,
     /// The objects that were written, as (component, object index), and the write verifier of each OST then.
     written: BTreeSet<StripeAt>,
     verifiers: BTreeMap<OstId, WriteVerifier>,
@@ -72,6 +78,8 @@ impl<'a> LayoutCopy<'a> {
             to,
             size,
             owner,
+            keeps_allocations: false,
+            pace: None,
             written: BTreeSet::new(),
             verifiers: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -81,7 +89,7 @@ impl<'a> LayoutCopy<'a> {
     /// When this returns, every byte of the file is in the new objects, on disk. Pieces of zeros become holes.
     ///
     /// # Errors
-    /// Of an OST; `ObjectDamaged` if bytes of the file are lost or damaged on all of its members that are up.
+    /// Of an OST; `ObjectDamaged` if bytes of the file are lost or damaged on all of its members that are up; of the pace.
     pub async fn run(&mut self, progress: impl Fn(u64)) -> Result<CopiedLayout, FsError> {
         self.find_sources().await?;
         let (mut at, mut bytes) = (0, 0);
@@ -102,9 +110,15 @@ impl<'a> LayoutCopy<'a> {
                 self.note_written(piece?)?;
             }
             let end = (at + CONVERSION_PIECES * CONVERSION_PIECE).min(self.size);
+            if let Some(pace) = self.pace {
+                pace.spend(end - at).await?;
+            }
             bytes += end - at;
             at = end;
             progress(at);
+        }
+        if self.keeps_allocations {
+            self.allocate().await?;
         }
         self.sync().await?;
         let mut layout = self.to.clone();
@@ -114,7 +128,7 @@ impl<'a> LayoutCopy<'a> {
                 .set(*index, Presence::Present);
         }
         Ok(CopiedLayout {
-            blocks: self.count_blocks().await?,
+            blocks: self.count_blocks(&layout).await?,
             layout,
             bytes,
         })
@@ -122,7 +136,10 @@ impl<'a> LayoutCopy<'a> {
 
     /// Removes the objects that were made, as far as their OSTs answer.
     pub async fn undo(&self) {
-        for (_, _, ost, object, _) in self.to.objects(self.ino) {
+        for (number, _, ost, object, _) in self.to.objects(self.ino) {
+            if is_in(self.from, &self.to.components[number]) {
+                continue;
+            }
             if let Err(error) = self.targets.remove_object(ost, object).await {
                 tracing::warn!(%ost, %object, %error, "an object of a conversion that was given up stays until the next sweep");
             }
@@ -135,6 +152,7 @@ impl<'a> LayoutCopy<'a> {
     /// `ObjectDamaged` if the record says that an object exists, and no member that is up has it.
     async fn find_sources(&mut self) -> Result<(), FsError> {
         let components = self.from.components.iter().enumerate();
+        let components = components.filter(|(_, component)| !is_in(self.to, component));
         let stripes = components.flat_map(|(number, component)| {
             (0..component.stripes()).map(move |stripe| (number, stripe))
         });
@@ -219,7 +237,7 @@ impl<'a> LayoutCopy<'a> {
     async fn copy_piece(&self, at: u64) -> Result<CopiedPiece, FsError> {
         let len = CONVERSION_PIECE.min(self.size - at);
         let mut piece = BytesMut::zeroed(len as usize);
-        let chunks = self.from.stripe_chunks(self.ino, FileOffset(at), len);
+        let chunks = chunks_not_in(self.to, self.from, self.ino, at, len);
         let reads = chunks.iter().map(|chunk| self.read_chunk(chunk));
         let reads = join::all(reads.collect(), OST_CALLS).await;
         for (chunk, read) in chunks.iter().zip(reads) {
@@ -227,7 +245,7 @@ impl<'a> LayoutCopy<'a> {
             piece[start..start + read.len()].copy_from_slice(&read);
         }
         let piece = piece.freeze();
-        let chunks = self.to.stripe_chunks(self.ino, FileOffset(at), len);
+        let chunks = chunks_not_in(self.from, self.to, self.ino, at, len);
         let mut writes = Vec::with_capacity(chunks.len());
         for chunk in &chunks {
             let start = chunk.buffer_offset as usize;
@@ -320,16 +338,78 @@ impl<'a> LayoutCopy<'a> {
         Ok(())
     }
 
-    async fn count_blocks(&self) -> Result<u64, FsError> {
+    /// Allocates the space of those objects whose former ones were allocated as a whole, so that writes there do not meet a full disk.
+    async fn allocate(&mut self) -> Result<(), FsError> {
+        for (number, component) in self.to.components.iter().enumerate() {
+            for index in 0..component.targets.len() {
+                let at = (number, component.stripe_of(index));
+                let source = self.sources.get(&at).and_then(|it| it.members.first());
+                let Some(source) = source.copied() else {
+                    continue;
+                };
+                let former = &self.from.components[number];
+                let found = self
+                    .stat(former.targets[source], former.object(self.ino, source))
+                    .await?;
+                let (ost, object) = (component.targets[index], component.object(self.ino, index));
+                let copied = self.stat(ost, object).await?;
+                let is_allocated = found.blocks.saturating_mul(512) >= found.size;
+                if !is_allocated || found.size == 0 || copied.blocks >= found.blocks {
+                    continue;
+                }
+                let op = DataOp::Allocate {
+                    object,
+                    at: ObjectOffset(0),
+                    len: found.size,
+                    keep_size: true,
+                    existence: ObjectExistence::MayExist,
+                    owner: self.owner,
+                };
+                match self.targets.call(ost, op).await? {
+                    DataReplyBody::Written(_, verifier) => {
+                        self.written.insert((number, index));
+                        self.check_verifier(ost, verifier)?;
+                    }
+                    other => return Err(unexpected_reply(ost, &other)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the first copies of all objects occupy.
+    async fn count_blocks(&self, layout: &Layout) -> Result<u64, FsError> {
         let mut blocks = 0;
-        for (number, index) in &self.written {
-            let component = &self.to.components[*number];
-            if *index < component.stripes() {
-                let object = component.object(self.ino, *index);
-                let stat = (self.targets).stat_object(component.targets[*index], object);
-                blocks += stat.await?.map_or(0, |stat| stat.blocks);
+        for (number, index, ost, object, presence) in layout.objects(self.ino) {
+            if index < layout.components[number].stripes() && presence == Presence::Present {
+                blocks += self.stat(ost, object).await?.blocks;
             }
         }
         Ok(blocks)
     }
+
+    /// Nothing for an object that does not exist.
+    async fn stat(&self, ost: OstId, object: ObjectId) -> Result<ObjectStat, FsError> {
+        let found = self.targets.stat_object(ost, object).await?;
+        Ok(found.unwrap_or_default())
+    }
+}
+
+/// Whether a layout has this component: no other component of the file ever had its generation.
+fn is_in(layout: &Layout, component: &Component) -> bool {
+    let mut generations = layout.components.iter().map(|it| it.generation);
+    generations.any(|generation| generation == component.generation)
+}
+
+/// The chunks of a range in components of `layout` that `other` does not have.
+fn chunks_not_in(
+    other: &Layout,
+    layout: &Layout,
+    ino: InodeId,
+    at: u64,
+    len: u64,
+) -> Vec<StripeChunk> {
+    let mut chunks = layout.stripe_chunks(ino, FileOffset(at), len);
+    chunks.retain(|chunk| !is_in(other, &layout.components[chunk.component]));
+    chunks
 }

@@ -28,7 +28,7 @@ impl ConversionTask {
             let progress = |copied, of| self.queue.copied(ino, copied, of);
             let converted = self.converter.convert(ino, &shape, &targets, progress);
             let state = match converted.await {
-                Ok(FileConversion::Done { bytes }) => ConversionState::Done { bytes },
+                Ok(FileConversion::Done { bytes, .. }) => ConversionState::Done { bytes },
                 Ok(FileConversion::Left(why)) => ConversionState::Left(why),
                 Err(error) => ConversionState::Left(error.to_string()),
             };

@@ -62,7 +62,7 @@ impl FileMover<'_> {
             return Ok(FileMove::Left(format!("inode {ino} is being truncated")));
         }
         // Until the layout names the copies, the sweep would take them for leftovers of a power loss.
-        let _no_sweep = self.targets.unnamed_objects.lock().await;
+        let _no_sweep = self.targets.unnamed_objects.read().await;
         let placement = self.targets.placement();
         let mut layout = file.layout.clone();
         let (mut objects, mut bytes) = (Vec::new(), 0);

@@ -20,10 +20,12 @@ mod recorded;
 mod remote;
 mod space;
 mod status;
+mod uses;
 
 pub use admin::{AdminFuture, TargetAdmin};
 pub use identity::IdentityContext;
 pub use status::MdsTargetStatus;
+pub use uses::TargetUse;
 
 pub(crate) use call::unexpected_reply;
 pub(crate) use identity::has_later_state;
@@ -74,8 +76,8 @@ pub struct Targets {
     changed: Notify,
     /// True once remote servers can report.
     listens: AtomicBool,
-    /// Locked while there are objects that no layout names yet, and while such objects are looked for and removed.
-    pub unnamed_objects: tokio::sync::Mutex<()>,
+    /// Locked for reading while there are objects that no layout names yet, and for writing while such objects are looked for and removed.
+    pub unnamed_objects: tokio::sync::RwLock<()>,
 }
 
 impl Targets {
@@ -134,7 +136,7 @@ impl Targets {
             epoch: AtomicU64::new(1),
             changed: Notify::new(),
             listens: AtomicBool::new(false),
-            unnamed_objects: tokio::sync::Mutex::default(),
+            unnamed_objects: tokio::sync::RwLock::default(),
         }
     }
 

@@ -7,8 +7,8 @@ use crate::glimpse::LeaseCallbacks;
 use crate::inode_numbers::InodeNumbers;
 use crate::mirrors::MirrorKeeper;
 use crate::pending_work::{
-    ConfirmProgress, ConversionQueue, PendingTruncates, PurgeQueue, RemovedFiles,
-    ReplacementProgress, ResyncProgress, ScrubProgress, UnfinishedWork,
+    ConfirmProgress, ConversionQueue, PendingTruncates, PurgeQueue, RebalanceProgress,
+    RemovedFiles, ReplacementProgress, ResyncProgress, ScrubProgress, UnfinishedWork,
 };
 use crate::restarted_targets::RestartedTargets;
 use crate::shard_driver::{ShardDriver, ShardDriverParts};
@@ -27,6 +27,7 @@ pub struct PendingParts {
     pub confirm: Arc<ConfirmProgress>,
     pub resync: Arc<ResyncProgress>,
     pub replacement: Arc<ReplacementProgress>,
+    pub rebalance: Arc<RebalanceProgress>,
     pub scrub: Arc<ScrubProgress>,
     pub conversions: Arc<ConversionQueue>,
     pub unfinished: Arc<UnfinishedWork>,

@@ -25,6 +25,7 @@ use crate::pending_work::{
     ReplacementProgress, ResyncProgress, ScrubProgress, UnfinishedWork,
 };
 use crate::placement::Placement;
+use crate::rebalance::{RebalanceControl, RebalanceTask};
 use crate::recover::StartRecovery;
 use crate::replay::Replay;
 use crate::request::RequestHandler;
@@ -96,6 +97,7 @@ pub struct MdsParts {
     pub confirm: Arc<ConfirmProgress>,
     pub resync: Arc<ResyncProgress>,
     pub replacement: Arc<ReplacementProgress>,
+    pub rebalance: Arc<RebalanceControl>,
     pub scrub: Arc<ScrubProgress>,
     pub conversions: Arc<ConversionQueue>,
     pub unfinished: Arc<UnfinishedWork>,
@@ -142,6 +144,13 @@ impl MdsParts {
                 store: lower.store.clone(),
                 targets: input.targets.clone(),
             },
+            rebalance: Arc::new(RebalanceControl {
+                store: lower.store.clone(),
+                driver: driving.driver.clone(),
+                targets: input.targets.clone(),
+                progress: pending.rebalance,
+                clock: clock.clone(),
+            }),
             lost_files: LostFileLister {
                 store: lower.store.clone(),
                 targets: input.targets.clone(),
@@ -293,6 +302,11 @@ impl MdsParts {
                 converter: self.file_converter(),
                 queue: self.conversions.clone(),
                 clock: self.clock.clone(),
+            },
+            rebalance: RebalanceTask {
+                control: self.rebalance.clone(),
+                converter: self.file_converter(),
+                replacement: self.replacement.clone(),
             },
             damage: DamageTask {
                 scrubber: self.file_scrubber(),

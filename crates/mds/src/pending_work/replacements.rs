@@ -16,6 +16,10 @@ struct ExpectedReplacements {
     expected: bool,
     /// A walk is under way.
     is_running: bool,
+    /// The last walk could do nothing, and nothing new was to do since.
+    is_stuck: bool,
+    /// The files that had moved when the last walk ended.
+    moved_before: u64,
     status: ReplacementStatus,
 }
 
@@ -89,6 +93,8 @@ impl Default for ReplacementProgress {
             expected: Mutex::new(ExpectedReplacements {
                 expected: true,
                 is_running: false,
+                is_stuck: false,
+                moved_before: 0,
                 status: ReplacementStatus::default(),
             }),
             wake: Notify::new(),
@@ -99,7 +105,9 @@ impl Default for ReplacementProgress {
 impl ReplacementProgress {
     /// An OST was declared lost, or its drain begins.
     pub fn expect(&self) {
-        self.expected.lock().expected = true;
+        let mut replacements = self.expected.lock();
+        (replacements.expected, replacements.is_stuck) = (true, false);
+        drop(replacements);
         self.wake.notify_one();
     }
 
@@ -123,6 +131,12 @@ impl ReplacementProgress {
         replacements.is_running
     }
 
+    /// Whether there is work that less urgent copies should not hinder.
+    pub fn goes_first(&self) -> bool {
+        let replacements = self.expected.lock();
+        (replacements.expected || replacements.is_running) && !replacements.is_stuck
+    }
+
     /// A walk has examined so many inodes.
     pub fn examined(&self, inodes: u64) {
         let status = &mut self.expected.lock().status;
@@ -144,6 +158,11 @@ impl ReplacementProgress {
     /// Notes the result of a walk; returns whether it left files.
     pub fn ended(&self, round: Result<ReplacementRound, FsError>) -> bool {
         let mut replacements = self.expected.lock();
+        let moved = replacements.status.files_moved;
+        let has_moved = std::mem::replace(&mut replacements.moved_before, moved) < moved;
+        let has_replaced = round.as_ref().is_ok_and(|round| round.replaced > 0);
+        // A request that came during the walk is new work.
+        replacements.is_stuck = !replacements.expected && !has_moved && !has_replaced;
         let (is_complete, round) = match round {
             Ok(round) => {
                 let is_drained = round.draining.iter().all(|drain| drain.files_left == 0);

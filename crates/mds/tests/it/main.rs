@@ -15,6 +15,7 @@ mod leases;
 mod lost_osts;
 mod numbers;
 mod purge;
+mod rebalance;
 mod restart;
 mod restored;
 mod rights;

@@ -39,6 +39,8 @@ struct OstContents {
     /// Damage of these at the ends to which they are truncated.
     damaged: BTreeSet<ObjectId>,
     space: TargetCapacity,
+    /// What its objects occupy is not free.
+    counts_objects: bool,
     /// Names of the requests, with their objects.
     requests: Vec<String>,
 }
@@ -71,6 +73,7 @@ impl FakeOst {
                     available: 1 << 39,
                     objects: 0,
                 },
+                counts_objects: false,
                 requests: Vec::new(),
             }),
         }))
@@ -166,9 +169,31 @@ impl FakeOst {
         self.0.state.lock().space.available = available;
     }
 
+    /// It is alone on a volume of this size.
+    pub fn set_volume(&self, volume: u64, total: u64) {
+        let mut state = self.0.state.lock();
+        state.counts_objects = true;
+        state.space = TargetCapacity {
+            volume,
+            total,
+            ..TargetCapacity::default()
+        };
+    }
+
+    /// What its objects occupy.
+    pub fn used(&self) -> u64 {
+        self.0.state.lock().used()
+    }
+
     /// The requests since the last call, except for space.
     pub fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut self.0.state.lock().requests)
+    }
+}
+
+impl OstContents {
+    fn used(&self) -> u64 {
+        self.objects.values().map(|stat| stat.blocks * 512).sum()
     }
 }
 
@@ -265,6 +290,11 @@ impl Inner {
                 stat.size = stat.size.max(at.0 + data.len() as u64);
                 Ok(DataReplyBody::Written(*stat, WriteVerifier(1)))
             }
+            DataOp::Allocate { object, len, .. } => {
+                let stat = objects.entry(object).or_default();
+                stat.blocks = stat.blocks.max(len.div_ceil(512));
+                Ok(DataReplyBody::Written(*stat, WriteVerifier(1)))
+            }
             DataOp::FenceObject { .. } => Ok(DataReplyBody::Done),
             DataOp::List { after, limit } => {
                 requests.push("list".into());
@@ -322,6 +352,15 @@ impl Inner {
             DataOp::Fence { session } => {
                 requests.push(format!("fence {session}"));
                 Ok(DataReplyBody::Done)
+            }
+            DataOp::Space if state.counts_objects => {
+                let free = state.space.total - state.used();
+                let space = TargetCapacity {
+                    free,
+                    available: free,
+                    ..state.space
+                };
+                Ok(DataReplyBody::Space(space))
             }
             DataOp::Space => Ok(DataReplyBody::Space(state.space)),
             other => Err(FsError::Malformed(format!(

@@ -91,7 +91,8 @@ pub enum BackgroundOp {
         generations: Range<u32>,
     },
     /// The file's bytes were copied to the objects of this layout, on disk, and take so many blocks of 512 bytes there: it is the file's from
-    /// now on, and the former objects are removed. The file has not changed since the driver began to copy, and no session can write it.
+    /// now on, and the former objects are removed, but those of components that both layouts have. The file has not changed since the driver
+    /// began to copy, and no session can write it.
     ReplaceLayout {
         ino: InodeId,
         layout: Layout,

@@ -3,13 +3,14 @@ use crate::key::RecordKey;
 use crate::record::StoreFormat;
 use crate::steps::{feature, purge, stale_members};
 use crate::view::OpView;
-use gupfs_proto::{FsError, InodeId, Layout};
+use gupfs_proto::{Component, FsError, InodeId, Layout};
 
 /// The file has this layout from now on: all its bytes were copied to the objects of it, on disk. The file has not changed since the driver
-/// began to copy, and no session can write it. The former objects are removed.
+/// began to copy, and no session can write it. The former objects are removed, but those of components that both layouts have.
 ///
 /// # Errors
-/// `Invalid` for generations that were not reserved, or that the former layout has.
+/// `Invalid` for generations that were not reserved, or that another component of the former layout has; and for a component that stays with
+/// objects that are stale or not known to be durable: their records are removed.
 pub(crate) fn replace_layout(
     view: &mut OpView,
     ino: InodeId,
@@ -21,16 +22,22 @@ pub(crate) fn replace_layout(
     };
     let file = inode.file()?;
     let newest = file.layout.components.iter().map(|c| c.generation).max();
-    let mut generations = layout.components.iter().map(|c| c.generation);
-    if !generations.all(|new| Some(new) > newest && new.0 < file.next_generation) {
+    let (kept, new): (Vec<&Component>, Vec<&Component>) = (layout.components.iter())
+        .partition(|component| file.layout.components.contains(component));
+    let is_reserved =
+        |new: &&Component| Some(new.generation) > newest && new.generation.0 < file.next_generation;
+    if !new.iter().all(is_reserved) || !kept.iter().all(|component| component.is_settled()) {
         return Err(FsError::Invalid.into());
     }
     if layout.is_mirrored() {
         feature::require(view, StoreFormat::MIRRORS)?;
     }
-    let (former, number) = (file.layout.clone(), file.next_generation);
+    let (mut former, number) = (file.layout.clone(), file.next_generation);
     stale_members::forget(view, ino, &former);
     view.remove(RecordKey::unconfirmed(ino));
+    former
+        .components
+        .retain(|component| !layout.components.contains(component));
     let has_purge = purge::remove_objects(view, &inode, number, former);
     // The batch changes the file's data as far as leases go: no session reads or writes by the former layout.
     view.change_file(ino, |inode, file| {
@@ -49,6 +56,7 @@ mod tests {
     use crate::{BackgroundOp, FollowUp, RecordKind};
     use gupfs_proto::layout::{ComponentKind, Layout};
     use gupfs_proto::lease::LeaseKey;
+    use gupfs_proto::meta::AttrReport;
     use gupfs_proto::{Caller, FsError, Generation, InodeId, OstId, Presence, PresenceMap};
 
     /// A file with a stale member, and the layout that it is to get, on two OSTs.
@@ -129,6 +137,50 @@ mod tests {
         replace(&mut server, ino, &layout).unwrap();
         assert_eq!(server.count(RecordKind::StaleMembers), 0);
         assert_eq!(server.count(RecordKind::Purge), 2);
+        server.assert_clean();
+    }
+
+    #[test]
+    fn a_component_that_stays_keeps_its_objects_and_must_be_settled() {
+        let mut server = TestServer::new(1);
+        let ino = (server.create(&Caller::root(), ROOT, "f", 0o644))
+            .unwrap()
+            .ino;
+        server.begin_write(ino).unwrap();
+        let written = AttrReport {
+            unsynced: vec![(0, 0)],
+            ..report(9 << 20, &[(1, 0)])
+        };
+        server.end_write(ino, written, false).unwrap();
+        let mut layout = server.file(ino).layout;
+        let generation = server.file(ino).next_generation;
+        layout.components[1].generation = Generation(generation);
+        let op = BackgroundOp::ReserveGenerations {
+            ino,
+            generations: generation..generation + 1,
+        };
+        server.run_background(&op).unwrap();
+        // Of the other component it is not known yet which objects are durable.
+        assert_eq!(server.presence(ino)[0], Presence::Maybe);
+        assert_eq!(replace(&mut server, ino, &layout), Err(FsError::Invalid));
+        let found = vec![(0, 0, true)];
+        let confirmed = BackgroundOp::ConfirmObjects { ino, found };
+        server.run_background(&confirmed).unwrap();
+        let former = server.file(ino).layout;
+        layout.components[0] = former.components[0].clone();
+        // It is another component if anything of it has changed.
+        let mut other = layout.clone();
+        other.components[0].targets[0] = OstId(3 - former.components[0].targets[0].0);
+        assert_eq!(replace(&mut server, ino, &other), Err(FsError::Invalid));
+        assert_eq!(replace(&mut server, ino, &layout), Ok(()));
+        assert_eq!(server.file(ino).layout, layout);
+        let purged = server.purges();
+        let purged: Vec<_> = (purged.iter())
+            .flat_map(|(id, purge)| purge.objects(*id))
+            .map(|(ost, object, _)| (ost, object))
+            .collect();
+        let component = &former.components[1];
+        assert_eq!(purged, [(component.targets[0], component.object(ino, 0))]);
         server.assert_clean();
     }
 

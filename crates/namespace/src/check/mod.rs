@@ -20,8 +20,9 @@ use crate::hash::name_hash;
 use crate::key::{KeyRange, ParsedKey, PurgeId, RecordKey, RecordKind};
 use crate::record::{
     AcceptedLoss, BackLink, DentryPosition, EntryRecord, Inode, InodeBody, InodeCounter,
-    KnownTarget, Orphan, Purge, PurgeAction, Record, RetiredVerifier, SessionRecord, StaleMembers,
-    StoreFormat, StoredReply, UNASKED_SESSIONS, Unconfirmed, Usage, WriteLease, XattrRecord,
+    KnownTarget, Orphan, Purge, PurgeAction, Rebalance, Record, RetiredVerifier, SessionRecord,
+    StaleMembers, StoreFormat, StoredReply, UNASKED_SESSIONS, Unconfirmed, Usage, WriteLease,
+    XattrRecord,
 };
 use bytes::Bytes;
 use gupfs_proto::{FileKind, InodeId, Name, SessionId, VirtualShard, VirtualShards, VolumeId};
@@ -151,7 +152,8 @@ impl NamespaceCheck {
             | ParsedKey::Format
             | ParsedKey::KnownTarget(_)
             | ParsedKey::RetiredVerifier(_)
-            | ParsedKey::AcceptedLoss => self.add_record_of_shard(&parsed, key, value),
+            | ParsedKey::AcceptedLoss
+            | ParsedKey::Rebalance => self.add_record_of_shard(&parsed, key, value),
         }
     }
 
@@ -337,6 +339,9 @@ impl NamespaceCheck {
             }
             ParsedKey::AcceptedLoss => {
                 self.decode::<AcceptedLoss>(key, value);
+            }
+            ParsedKey::Rebalance => {
+                self.decode::<Rebalance>(key, value);
             }
             other => unreachable!("{other:?} is not a record of a shard"),
         }

@@ -25,6 +25,7 @@ pub enum RecordKind {
     Format = b'F',
     KnownTarget = b'G',
     Inode = b'I',
+    Rebalance = b'J',
     RetiredVerifier = b'K',
     Unconfirmed = b'L',
     WriteLease = b'M',
@@ -40,12 +41,13 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    pub const ALL: [RecordKind; 17] = [
+    pub const ALL: [RecordKind; 18] = [
         RecordKind::BackLink,
         RecordKind::Entry,
         RecordKind::Format,
         RecordKind::KnownTarget,
         RecordKind::Inode,
+        RecordKind::Rebalance,
         RecordKind::RetiredVerifier,
         RecordKind::Unconfirmed,
         RecordKind::WriteLease,
@@ -114,6 +116,11 @@ impl RecordKey {
     /// Used by the metadata server only: that an operator accepted the loss of newer metadata.
     pub fn accepted_loss() -> RecordKey {
         RecordKey::new(FIRST_SHARD, RecordKind::AcceptedLoss)
+    }
+
+    /// Used by the metadata server only: the rebalance that is going on, or how the last one ended.
+    pub fn rebalance() -> RecordKey {
+        RecordKey::new(FIRST_SHARD, RecordKind::Rebalance)
     }
 
     pub fn inode_counter(shard: VirtualShard) -> RecordKey {

@@ -31,6 +31,7 @@ pub enum ParsedKey {
         session: SessionId,
     },
     AcceptedLoss,
+    Rebalance,
     Purge(PurgeId),
     Reply {
         shard: VirtualShard,
@@ -63,6 +64,7 @@ impl RecordKey {
         let parsed = match kind {
             RecordKind::Format => ParsedKey::Format,
             RecordKind::AcceptedLoss => ParsedKey::AcceptedLoss,
+            RecordKind::Rebalance => ParsedKey::Rebalance,
             RecordKind::InodeCounter => ParsedKey::InodeCounter(shard),
             RecordKind::Usage => {
                 let volume = VolumeId(rest.u32()?);
@@ -132,6 +134,7 @@ fn parse_key_of_inode(
         }),
         RecordKind::Format
         | RecordKind::AcceptedLoss
+        | RecordKind::Rebalance
         | RecordKind::KnownTarget
         | RecordKind::RetiredVerifier
         | RecordKind::InodeCounter

@@ -89,6 +89,7 @@ fn keys_of_inodes() -> Vec<(RecordKey, ParsedKey)> {
             ParsedKey::WriteLease { ino, session },
         ),
         (RecordKey::unconfirmed(ino), ParsedKey::Unconfirmed(ino)),
+        (RecordKey::rebalance(), ParsedKey::Rebalance),
         (
             RecordKey::purge(PurgeId { ino, number: 4 }),
             ParsedKey::Purge(PurgeId { ino, number: 4 }),

@@ -48,6 +48,7 @@ fn add_changes(
             | ParsedKey::StaleMembers(_)
             | ParsedKey::InodeCounter(_)
             | ParsedKey::AcceptedLoss
+            | ParsedKey::Rebalance
             | ParsedKey::Purge(_)
             | ParsedKey::Reply { .. }
             | ParsedKey::Session(_)

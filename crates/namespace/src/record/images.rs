@@ -6,6 +6,7 @@ use expect_test::{Expect, expect};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::layout::{Component, ComponentKind, ComponentState, DefaultLayout};
 use gupfs_proto::meta::XattrName;
+use gupfs_proto::rebalance::RebalanceOutcome;
 use gupfs_proto::{
     ByteCount, ClusterId, DomainName, FileKind, FileMode, FileOffset, Generation, Incarnation,
     InodeId, Layout, OstId, OwnerEpoch, Presence, PresenceMap, ProjectId, Seq, Timestamp,
@@ -213,6 +214,31 @@ fn small_records_of_version_1() {
             when: Timestamp::new(1_700_000_000, 0),
         },
         expect!["01ac020580808080802080c49fd50c00"],
+    );
+}
+
+#[test]
+fn a_rebalance_of_version_1() {
+    let going_on = Rebalance {
+        since: Timestamp::new(1_700_000_000, 5),
+        rate: Some(300),
+        within: 3,
+        is_paused: true,
+        outcome: None,
+    };
+    check_image(going_on.clone(), expect!["0180c49fd50c0501ac02030100"]);
+    let outcome = RebalanceOutcome {
+        at: Timestamp::new(1_700_000_000, 5),
+        is_even: false,
+        why: Some("why".into()),
+    };
+    check_image(
+        Rebalance {
+            rate: None,
+            outcome: Some(outcome),
+            ..going_on
+        },
+        expect!["0180c49fd50c050003010180c49fd50c05000103776879"],
     );
 }
 

@@ -6,6 +6,7 @@
 mod inode;
 mod names;
 mod purge;
+mod rebalance;
 mod sessions;
 mod shard;
 
@@ -15,6 +16,7 @@ pub use inode::{
 };
 pub use names::{BackLink, EntryRecord, XattrRecord};
 pub use purge::{Purge, PurgeAction};
+pub use rebalance::Rebalance;
 pub use sessions::{
     Orphan, ReplySummary, SessionRecord, StaleMembers, StoredReply, UNASKED_SESSIONS, Unconfirmed,
     WriteLease, WriteLeaseMode,

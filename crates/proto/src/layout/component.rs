@@ -1,6 +1,6 @@
 //! Components: the mapping of one range of a file to objects.
 
-use super::PresenceMap;
+use super::{Presence, PresenceMap};
 use crate::ids::{Generation, InodeId, ObjectId, OstId};
 use crate::units::{ByteCount, FileOffset};
 use serde::{Deserialize, Serialize};
@@ -91,6 +91,12 @@ impl Component {
             Some(last) => last + 1,
             None => 0,
         }
+    }
+
+    /// Whether it is known of each object that it was never created, or that it is durable and has every byte.
+    pub fn is_settled(&self) -> bool {
+        let mut presence = (0..self.targets.len()).map(|index| self.presence.get(index));
+        presence.all(|presence| matches!(presence, Presence::Never | Presence::Present))
     }
 
     pub fn object(&self, ino: InodeId, index: usize) -> ObjectId {

@@ -24,6 +24,7 @@ mod object_host;
 mod possible_states;
 mod private_dir;
 mod program_pause;
+mod rebalances;
 mod redundancy;
 mod repeated_writes;
 mod request_monitor;

@@ -8,7 +8,7 @@ use super::private_dir::PrivateDirProgram;
 use super::shared_dir::SharedDirProgram;
 use super::shared_state::{FILE_BLOCKS, RECORDS_OF_BLOCK, SharedState, repeated_value};
 use super::simulated_cluster::SimulatedCluster;
-use super::{administrator, attacker, conversions, faults, redundancy};
+use super::{administrator, attacker, conversions, faults, rebalances, redundancy};
 use crate::event_log::EventLog;
 use crate::seeds::SeedRun;
 use gupfs_client::{Client, WriteOptions};
@@ -70,6 +70,12 @@ fn run_plan(seed: u64, plan: FaultPlan, verbose: bool) -> SeedRun {
             let one = cluster.clone();
             programs.push(cluster.spawn("conversions", async move {
                 conversions::work(one, random).await;
+            }));
+        }
+        if rebalances::is_there(seed) && plan != FaultPlan::OneAtATime {
+            let (one, random) = (cluster.clone(), FakeRandom::new(seed ^ 0xba1_a4ce));
+            programs.push(cluster.spawn("rebalances", async move {
+                rebalances::work(one, random).await;
             }));
         }
         let fault_time = match cluster.fault_record.plan().only() {

@@ -3,7 +3,8 @@
 use gupfs_sim::{cluster, seeds};
 
 /// Minimum count of each rare event in a run of the usual length.
-const RARE: [(&str, u64); 47] = [
+const RARE: [(&str, u64); 48] = [
+    ("rebalance that moved files", 30),
     ("drain that moved files", 30),
     ("answered change resent to the same instance", 4),
     ("capability of a former lease holder refused", 200),

@@ -6,6 +6,7 @@ use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
 use gupfs_oss::AuthorizerStatus;
 use gupfs_proto::OstId;
 use gupfs_proto::cluster::FailureDomain;
+use gupfs_proto::rebalance::RebalanceState;
 use gupfs_rpc::{ClientConnectionStatus, RpcServerStatus};
 use gupfs_store::object::{OstState, OstStatus};
 use std::fmt::Write;
@@ -291,6 +292,7 @@ fn background_tasks(out: &mut String, mds: &MdsStatus) {
     scrub_text(out, mds);
     replacement_text(out, mds);
     drain_text(out, mds);
+    rebalance_text(out, mds);
     conversion_text(out, mds);
     let failures = [
         &mds.purge.last_error,
@@ -357,6 +359,77 @@ fn conversion_text(out: &mut String, mds: &MdsStatus) {
         show_count(conversions.files_converted),
         show_size(conversions.bytes_copied)
     );
+}
+
+/// How far the rebalance is.
+fn rebalance_text(out: &mut String, mds: &MdsStatus) {
+    let rebalance = &mds.rebalance;
+    let Some(since) = rebalance.since else {
+        return;
+    };
+    let shown = show_rebalance(rebalance);
+    let _ = writeln!(out, "rebalance since {}: {shown}", since.format_minute());
+    if let (true, Some(examined)) = (rebalance.is_going_on(), rebalance.inodes_examined) {
+        let _ = writeln!(
+            out,
+            "          {} of {} inodes examined",
+            show_count(examined),
+            mds.inodes.map_or("unknown".into(), show_count)
+        );
+    }
+}
+
+/// "1,204 files moved, 31.0 GiB · 12.1 GiB left, about 4 min · use 61 to 74 %".
+pub fn show_rebalance(rebalance: &RebalanceState) -> String {
+    let mut text = format!(
+        "{} files moved, {} of {} copied",
+        show_count(rebalance.files_moved),
+        show_size(rebalance.bytes_moved),
+        show_size(rebalance.bytes_copied)
+    );
+    if let Some(outcome) = &rebalance.outcome {
+        text += &format!(" · ended at {}: ", outcome.at.format_minute());
+        text += match (&outcome.why, outcome.is_even) {
+            (Some(why), _) => why,
+            (None, true) => "the use of the OSTs is even",
+            (None, false) => "the use of the OSTs is not even",
+        };
+    } else {
+        text += &show_rebalance_under_way(rebalance);
+    }
+    let ratios = rebalance.volumes.iter();
+    let ratios = ratios.map(|volume| volume.used as f64 * 100.0 / volume.total.max(1) as f64);
+    let (least, most) = (
+        ratios.clone().fold(f64::INFINITY, f64::min),
+        ratios.fold(0.0, f64::max),
+    );
+    if least <= most {
+        text += &format!(" · OSTs are filled {least:.1} to {most:.1} %");
+    }
+    text
+}
+
+fn show_rebalance_under_way(rebalance: &RebalanceState) -> String {
+    let mut text = String::new();
+    if rebalance.is_paused {
+        text += " · PAUSED (`gupfs rebalance --resume`)";
+    }
+    if let Some(left) = rebalance.bytes_left {
+        text += &format!(" · {} left to move", show_size(left));
+    }
+    if let Some(seconds) = rebalance.seconds_left.filter(|_| !rebalance.is_paused) {
+        let time = show_time(Duration::from_secs(seconds));
+        text += &format!(", remaining time about {time}");
+    }
+    if let Some(rate) = rebalance.rate {
+        text += &format!(" · at no more than {}/s", show_size(rate));
+    }
+    match (&rebalance.why, rebalance.files_left) {
+        (Some(why), 0) => text += &format!(" · waits: {why}"),
+        (Some(why), left) => text += &format!(" · {} files left ({why})", show_count(left)),
+        (None, _) => {}
+    }
+    text
 }
 
 /// What is done about lost OSTs.
