@@ -17,7 +17,7 @@ pub struct OperationDriver {
     driver: Arc<ShardDriver>,
     numbers: Arc<InodeNumbers>,
     truncates: Arc<TruncateRunner>,
-    lease_callbacks: LeaseCallbacks,
+    lease_callbacks: Arc<LeaseCallbacks>,
 }
 
 impl OperationDriver {
@@ -26,7 +26,7 @@ impl OperationDriver {
         driver: Arc<ShardDriver>,
         numbers: Arc<InodeNumbers>,
         truncates: Arc<TruncateRunner>,
-        lease_callbacks: LeaseCallbacks,
+        lease_callbacks: Arc<LeaseCallbacks>,
     ) -> OperationDriver {
         OperationDriver {
             store,

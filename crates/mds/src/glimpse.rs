@@ -4,6 +4,7 @@
 use crate::callback::{CallbackOutcome, CallbackTable};
 use crate::join;
 use crate::limits::{HOLDER_CALLS, REVOKE_RETRY, REVOKE_TRIES, SCAN_STEP};
+use crate::mirrors::{FileWriters, HeldWriters, HoldWriters};
 use crate::origin::RequestOrigin;
 use crate::store::{MetadataStore, damaged_record};
 use crate::waits::{WaitList, WaitReason};
@@ -17,6 +18,12 @@ use gupfs_proto::callback::CallbackRequest;
 use gupfs_proto::{FsError, InodeId, SessionId};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+
+impl FileWriters for LeaseCallbacks {
+    fn hold(&self, ino: InodeId) -> HoldWriters<'_> {
+        Box::pin(self.hold_writers(ino))
+    }
+}
 
 /// Calls the holders of write leases.
 pub struct LeaseCallbacks {
@@ -107,6 +114,20 @@ impl LeaseCallbacks {
             (lease_context.results).add_report(ino, holders, size_before);
         }
         Ok(())
+    }
+
+    async fn hold_writers(&self, ino: InodeId) -> Result<HeldWriters<'_>, FsError> {
+        let origin = RequestOrigin::server("resync");
+        let mut lease_context = LeaseContext::default();
+        (self.enter_lease_queue(&mut lease_context, origin, ino)).await?;
+        for _ in 0..REVOKE_TRIES {
+            if (self.lease_holders(ino, LeaseCallback::Revoke).await?).is_empty() {
+                break;
+            }
+            let callback = LeaseCallback::Revoke;
+            (self.call_holders(&mut lease_context, origin, ino, callback)).await?;
+        }
+        Ok(Box::new(lease_context.queue_guard))
     }
 
     async fn recorded_size(&self, ino: InodeId) -> Result<u64, FsError> {

@@ -107,6 +107,15 @@ pub const RESYNC_EVERY: Duration = Duration::from_secs(2);
 pub const RESYNC_FILES: usize = 4;
 pub const RESYNC_OBJECTS: usize = 4;
 
+/// How long the last step of a resync, for which a writer waits, may take: as long as comparing and copying took before it, beside the writer.
+pub const WRITER_HELD_MAX: Duration = Duration::from_secs(2);
+
+/// How often the resync copies beside a writer until so little is left.
+pub const COPIES_BESIDE_WRITER: u32 = 3;
+
+/// How long a resync waits for a writer to give back its lease.
+pub const WRITER_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How long an OST may be down before its stale members are replaced, unless the administrator chose another time: longer than a restart of a
 /// host takes, so that no such restart moves bytes.
 pub const REBUILD_AFTER: Duration = Duration::from_secs(600);

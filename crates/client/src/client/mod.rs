@@ -75,7 +75,7 @@ impl ServerCalls {
             mds.clone(),
             pending_calls.clone(),
             clock.clone(),
-            &options,
+            options,
         );
         Ok(ServerCalls {
             mds,

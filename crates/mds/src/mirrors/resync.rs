@@ -1,11 +1,15 @@
 //! The resync task: copies the bytes of mirrored stripes to their stale members.
 //!
-//! It copies while no session has the file's write lease, and records the members as full only if the file's record is still as it was: a
-//! session that has got the lease meanwhile makes it begin again. A stale member on an OST that has been down for long gets another OST first.
+//! It copies beside a session that has the file's write lease, and takes the lease away for the last step alone: what has changed since is copied
+//! while no session has it. The members are recorded as full only if the file's record is still as it was then. A stale member on an OST that has been down for long gets another OST first.
 
 use super::copy::{CopiedBytes, ObjectCopy};
+use super::writers::FileWriters;
 use crate::join;
-use crate::limits::{RESYNC_EVERY, RESYNC_FILES, RESYNC_OBJECTS, SCAN_STEP};
+use crate::limits::{
+    COPIES_BESIDE_WRITER, RESYNC_EVERY, RESYNC_FILES, RESYNC_OBJECTS, SCAN_STEP, WRITER_HELD_MAX,
+    WRITER_PATIENCE,
+};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
 use crate::pending_work::{ResyncProgress, ResyncRound};
@@ -27,7 +31,17 @@ pub struct ResyncTask {
     pub progress: Arc<ResyncProgress>,
     /// After so long the stale members on an OST that is down get other OSTs.
     pub rebuild_after: Option<Duration>,
+    pub writers: Arc<dyn FileWriters>,
     pub clock: Clock,
+}
+
+/// What copying to a file's stale members has brought.
+struct CopiedMembers {
+    /// Component and index of each that has the bytes now.
+    synced: Vec<(u32, u32)>,
+    bytes: CopiedBytes,
+    /// Why others have not.
+    left: Option<String>,
 }
 
 /// The result for one file.
@@ -114,6 +128,58 @@ impl ResyncTask {
             value = self.store.get_now(&key).await?.ok_or(FsError::Stale)?;
             inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
         }
+        if inode.file()?.write_leases == 0 {
+            return self.resync_at_rest(ino, key, value, &inode).await;
+        }
+        if let Some(why) = self.copy_beside_writer(ino, &inode).await? {
+            return Ok(FileResync::Left(why));
+        }
+        let held = tokio::select! {
+            biased;
+            held = self.writers.hold(ino) => held?,
+            () = self.clock.sleep(WRITER_PATIENCE) => {
+                let why = format!("inode {ino} is being written by a session that does not answer");
+                return Ok(FileResync::Left(why));
+            }
+        };
+        let Some(value) = self.store.get_now(&key).await? else {
+            return self.record_synced(ino, Vec::new(), None).await;
+        };
+        let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+        let resynced = self.resync_at_rest(ino, key, value, &inode).await;
+        drop(held);
+        resynced
+    }
+
+    /// Copies until little is left to copy, while a session writes the file. Returns why the file must be left as it is.
+    async fn copy_beside_writer(
+        &self,
+        ino: InodeId,
+        inode: &Inode,
+    ) -> Result<Option<String>, FsError> {
+        for _ in 0..COPIES_BESIDE_WRITER {
+            let begun = self.clock.boot();
+            let copied = self.copy_members(ino, inode).await?;
+            if let (true, Some(why)) = (copied.synced.is_empty(), copied.left) {
+                return Ok(Some(why));
+            }
+            if self.clock.boot().since(begun) <= WRITER_HELD_MAX {
+                return Ok(None);
+            }
+        }
+        Ok(Some(format!(
+            "inode {ino} is being written, and comparing its copies takes longer than a writer may wait"
+        )))
+    }
+
+    /// Resyncs a file that no session writes, by its record.
+    async fn resync_at_rest(
+        &self,
+        ino: InodeId,
+        key: RecordKey,
+        value: Bytes,
+        inode: &Inode,
+    ) -> Result<FileResync, FsError> {
         let file = inode.file()?;
         if file.write_leases > 0 {
             return Ok(FileResync::Left(format!("inode {ino} is being written")));
@@ -121,7 +187,22 @@ impl ResyncTask {
         if file.truncating.is_some() {
             return Ok(FileResync::Left(format!("inode {ino} is being truncated")));
         }
-        let owner = owner_of(&inode);
+        let copied = self.copy_members(ino, inode).await?;
+        if let (true, Some(why)) = (copied.synced.is_empty(), &copied.left) {
+            return Ok(FileResync::Left(why.clone()));
+        }
+        let result = self
+            .record_synced(ino, copied.synced, Some((key, value)))
+            .await?;
+        Ok(match (result, copied.left) {
+            (FileResync::Done(_), None) => FileResync::Done(copied.bytes),
+            (FileResync::Done(_), Some(why)) | (FileResync::Left(why), _) => FileResync::Left(why),
+        })
+    }
+
+    /// Copies the file's bytes to its stale members.
+    async fn copy_members(&self, ino: InodeId, inode: &Inode) -> Result<CopiedMembers, FsError> {
+        let (file, owner) = (inode.file()?, owner_of(inode));
         let (mut copies, mut left) = (Vec::new(), None);
         for (component, index, ost, object, presence) in file.layout.objects(ino) {
             if presence != Presence::Stale {
@@ -161,13 +242,10 @@ impl ResyncTask {
                 Err(error) => left = Some(error.to_string()),
             }
         }
-        if let (true, Some(why)) = (synced.is_empty(), &left) {
-            return Ok(FileResync::Left(why.clone()));
-        }
-        let result = self.record_synced(ino, synced, Some((key, value))).await?;
-        Ok(match (result, left) {
-            (FileResync::Done(_), None) => FileResync::Done(bytes),
-            (FileResync::Done(_), Some(why)) | (FileResync::Left(why), _) => FileResync::Left(why),
+        Ok(CopiedMembers {
+            synced,
+            bytes,
+            left,
         })
     }
 

@@ -40,6 +40,7 @@ pub struct DriverParts {
     pub writer_recovery: Arc<WriterRecovery>,
     pub operations: Arc<OperationDriver>,
     pub restarted_targets: Arc<RestartedTargets>,
+    pub lease_callbacks: Arc<LeaseCallbacks>,
 }
 
 impl DriverParts {
@@ -73,14 +74,14 @@ impl DriverParts {
             input.targets.clone(),
             truncates.clone(),
         ));
-        let lease_callbacks = LeaseCallbacks::new(
+        let lease_callbacks = Arc::new(LeaseCallbacks::new(
             lower.store.clone(),
             leases,
             lower.callbacks.clone(),
             writer_recovery.clone(),
             lower.waits.clone(),
             input.platform.clock.clone(),
-        );
+        ));
         let restarted_targets = Arc::new(RestartedTargets::new(
             lower.store.clone(),
             mirrors.clone(),
@@ -91,7 +92,7 @@ impl DriverParts {
             driver.clone(),
             numbers.clone(),
             truncates.clone(),
-            lease_callbacks,
+            lease_callbacks.clone(),
         ));
         DriverParts {
             driver,
@@ -100,6 +101,7 @@ impl DriverParts {
             writer_recovery,
             operations,
             restarted_targets,
+            lease_callbacks,
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::callback::CallbackTable;
 use crate::capabilities::CapabilityIssuer;
 use crate::conversion::{ConversionTask, FileConverter};
 use crate::drain_room::DrainRoom;
+use crate::glimpse::LeaseCallbacks;
 use crate::grace::Grace;
 use crate::in_flight::InFlightRequests;
 use crate::inode_numbers::InodeNumbers;
@@ -105,6 +106,7 @@ pub struct MdsParts {
     pub numbers: Arc<InodeNumbers>,
     pub truncates: Arc<TruncateRunner>,
     pub writer_recovery: Arc<WriterRecovery>,
+    pub lease_callbacks: Arc<LeaseCallbacks>,
     pub session_end: Arc<SessionEnd>,
     pub replay: Arc<Replay>,
     pub target_records: TargetRecords,
@@ -200,6 +202,7 @@ impl MdsParts {
             numbers: driving.numbers,
             truncates: driving.truncates,
             writer_recovery: driving.writer_recovery,
+            lease_callbacks: driving.lease_callbacks,
             session_end: handling.session_end,
             replay: handling.replay,
             in_flight: handling.in_flight,
@@ -282,6 +285,7 @@ impl MdsParts {
                 targets: self.targets.clone(),
                 progress: self.resync.clone(),
                 rebuild_after: self.rebuild_after,
+                writers: self.lease_callbacks.clone(),
                 clock: self.clock.clone(),
             },
             replacement: ReplacementTask {
