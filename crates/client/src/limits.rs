@@ -2,7 +2,8 @@
 
 use gupfs_proto::ByteCount;
 use gupfs_proto::limits::{
-    BACKGROUND_BATCH, CHECKSUM_BLOCK, PAYLOAD_MAX, RESERVATION_CLIENT_TERM, SLOTS,
+    BACKGROUND_BATCH, CHECKSUM_BLOCK, PAYLOAD_MAX, RELAYED_BYTES_MAX, RESERVATION_CLIENT_TERM,
+    SLOTS,
 };
 use std::time::Duration;
 
@@ -139,6 +140,7 @@ pub const RELAY_MIN: ByteCount = ByteCount::kib(16);
 pub const RELAY_MESSAGE_MAX: ByteCount = ByteCount::kib(64);
 const _: () = assert!(
     RELAY_MESSAGE_MAX.get().is_multiple_of(CHECKSUM_BLOCK)
+        && REMOTE_MESSAGE_MAX.get() <= RELAYED_BYTES_MAX.get()
         && RELAY_MESSAGE_MAX.get() <= REMOTE_MESSAGE_MAX.get()
         && RELAY_MESSAGE_MAX.get() >= RELAY_MIN.get()
 );

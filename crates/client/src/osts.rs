@@ -114,9 +114,10 @@ impl OstCalls {
         }
     }
 
-    /// The caller waits no more for this relay: before the next change the target refuses it.
-    pub fn gave_up_relay(&self, relayed: &RelayedMember) {
+    /// The caller waits no more for this relay by another target's server: before the next change the member's target refuses it.
+    pub fn gave_up_relay(&self, by: OstId, relayed: &RelayedMember) {
         self.relay_targets.gave_up(relayed.ost, relayed.ticket);
+        self.relay_targets.pause(by, self.clock.boot());
     }
 
     /// When this returns, no relayed write that was sent before is being executed at the target, or will be.
@@ -193,9 +194,12 @@ impl OstCalls {
                             sent.ended(member.ost);
                             written_at(member.ost, written);
                         }
-                        RelayOutcome::Refused(_) => {
+                        RelayOutcome::Refused(error) => {
                             sent.ended(member.ost);
                             self.relay_targets.refused(member.ost);
+                            if let FsError::TimedOut(_) = error {
+                                self.relay_targets.pause(member.ost, now);
+                            }
                         }
                         RelayOutcome::Unknown => self.relay_targets.pause(member.ost, now),
                     }
@@ -207,7 +211,7 @@ impl OstCalls {
                 sent.all_ended();
                 self.relay_targets.pause(ost, now);
             }
-            _ => {}
+            _ => self.relay_targets.pause(ost, now),
         }
         reply
     }

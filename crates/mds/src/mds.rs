@@ -12,6 +12,7 @@ use gupfs_store::kv::KvError;
 use gupfs_store::log::StopMode;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// One metadata server. Dropped without `stop` it ends as if it had been killed.
 pub struct Mds {
@@ -143,7 +144,9 @@ impl Mds {
         self.parts.serving.begin_stop();
         self.drain_requests().await;
         // What a copy leaves behind the sweep of the next start removes.
-        let leaves_objects = self.parts.targets.unnamed_objects.try_write().is_err();
+        let targets = &self.parts.targets;
+        let leaves_objects =
+            targets.unnamed_objects.try_write().is_err() || targets.leaves_objects.load(Relaxed);
         let tasks = std::mem::take(&mut *self.background_tasks.lock());
         for task in tasks {
             task.stop();

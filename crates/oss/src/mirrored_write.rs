@@ -2,15 +2,16 @@
 
 use crate::targets::Oss;
 use futures_util::future::join_all;
-use gupfs_proto::FsError;
 use gupfs_proto::data::{DataOp, DataReply, DataReplyBody, DataRequest, MemberWritten};
-use gupfs_proto::limits::RELAYS_MAX;
+use gupfs_proto::limits::{RELAYED_BYTES_MAX, RELAYS_MAX};
+use gupfs_proto::{FsError, OstId};
+use std::collections::BTreeSet;
 
 impl Oss {
     /// Executes a `MirroredWrite` whose own part is authorized.
     ///
     /// # Errors
-    /// `Malformed` for more members than a stripe has; `NotSupported` for another operation, or if this server relays nothing: then nothing
+    /// `Malformed` for more members than a stripe has, two on one target, or too many bytes; `NotSupported` for another operation, or if this server relays nothing: then nothing
     /// was executed.
     pub(crate) async fn write_members(&self, request: DataRequest) -> DataReply {
         tracing::trace!(target: "walk", file = file!(), "write_members");
@@ -35,8 +36,12 @@ impl Oss {
         else {
             return Err(FsError::NotSupported);
         };
-        if others.len() > RELAYS_MAX {
-            let why = format!("{} other members of a stripe", others.len());
+        let targets: BTreeSet<OstId> = others.iter().map(|other| other.ost).collect();
+        let are_members = targets.len() == others.len() && !targets.contains(&ost);
+        if others.len() > RELAYS_MAX || !are_members || data.len() as u64 > RELAYED_BYTES_MAX.get()
+        {
+            let (bytes, number) = (data.len(), others.len());
+            let why = format!("{bytes} bytes for {number} other members of a stripe");
             return Err(FsError::Malformed(why));
         }
         let Some(relay) = self.relay() else {

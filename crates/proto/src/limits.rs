@@ -58,6 +58,9 @@ pub const MIRROR_COPIES_MAX: usize = 4;
 /// all the same: it asks the members itself meanwhile.
 pub const RELAY_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Bytes of a write that an object server relays.
+pub const RELAYED_BYTES_MAX: ByteCount = ByteCount::kib(256);
+
 /// Members to which an object server relays one write: all but its own.
 pub const RELAYS_MAX: usize = MIRROR_COPIES_MAX - 1;
 /// Most components of one layout.

@@ -83,11 +83,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     let oss = Oss::of_host(host_number(), Vec::<(OstId, ServedTarget)>::new());
     oss.authorizer().set_cluster_key(identity.cluster_key());
     let others = OssConnections::new(&identity, local.clone(), cluster, &with_port(mds, MDS_PORT));
-    oss.set_relay(WriteRelay::new(
-        mds_connection.peer(),
-        others,
-        platform.clock.clone(),
-    ));
+    oss.set_relay(WriteRelay::new(mds_connection.peer(), others, platform));
     let mut search = TargetSearch {
         dirs: settings.dirs.clone(),
         oss: oss.clone(),

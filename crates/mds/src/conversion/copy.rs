@@ -15,6 +15,7 @@ use gupfs_proto::{
     WriteVerifier,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Where a component's stripe is: (component, stripe).
 type StripeAt = (usize, usize);
@@ -142,6 +143,7 @@ impl<'a> LayoutCopy<'a> {
             }
             if let Err(error) = self.targets.remove_object(ost, object).await {
                 tracing::warn!(%ost, %object, %error, "an object of a conversion that was given up stays until the next sweep");
+                self.targets.leaves_objects.store(true, Relaxed);
             }
         }
     }

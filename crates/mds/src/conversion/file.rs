@@ -14,7 +14,7 @@ use gupfs_namespace::{
 use gupfs_proto::layout::DefaultLayout;
 use gupfs_proto::meta::PlacementTarget;
 use gupfs_proto::{
-    Component, FsError, Generation, InodeId, Layout, OstId, OwnerEpoch, PresenceMap, Seq,
+    Component, FsError, Generation, InodeId, Layout, OstId, OwnerEpoch, Presence, PresenceMap, Seq,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -179,6 +179,9 @@ impl FileConverter {
         }
         // Until the layout names the objects, the sweep would take them for leftovers of a power loss.
         let _no_sweep = self.targets.unnamed_objects.read().await;
+        if let Some(ost) = self.drained_target(&found.file()?.layout, &layout) {
+            return left(&format!("ost{ost} is being drained"));
+        }
         let Some(found) = self.reserve(found, generations).await? else {
             return left("the file has changed meanwhile");
         };
@@ -262,7 +265,16 @@ impl FileConverter {
         self.store.durable(origin, seq).await
     }
 
-    /// The first target that is down of those that the copy needs: of components that only one of the layouts has.
+    /// A target of the new components that is being drained: no file may get objects there that the drain does not find.
+    fn drained_target(&self, former: &Layout, new: &Layout) -> Option<OstId> {
+        let draining = self.targets.draining();
+        let components = (new.components.iter()).filter(|it| !former.components.contains(it));
+        let mut targets = components.flat_map(|component| &component.targets);
+        targets.find(|ost| draining.contains_key(ost)).copied()
+    }
+
+    /// The first target that is down of those that the copy needs: of components that only one of the layouts has, and the first copies of the
+    /// others, whose blocks are counted.
     fn first_down(&self, [former, new]: [&Layout; 2], ino: InodeId) -> Option<OstId> {
         let is_kept = |layout: &Layout, number: usize| {
             let component = &layout.components[number];
@@ -277,7 +289,11 @@ impl FileConverter {
         let needed_of_new = new
             .objects(ino)
             .filter(|(number, ..)| !is_kept(new, *number));
-        let mut needed = needed_of_former.chain(needed_of_new);
+        let counted = new.objects(ino).filter(|(number, index, .., presence)| {
+            let stripes = new.components[*number].stripes();
+            is_kept(new, *number) && *index < stripes && *presence == Presence::Present
+        });
+        let mut needed = needed_of_former.chain(needed_of_new).chain(counted);
         let down = needed.find(|(_, _, ost, ..)| !self.targets.is_up(*ost))?;
         Some(down.2)
     }

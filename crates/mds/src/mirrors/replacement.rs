@@ -64,6 +64,10 @@ impl ReplacementTask {
             return Ok(round);
         }
         tracing::trace!(target: "walk", file = file!(), "walk");
+        if !round.draining.is_empty() {
+            // A copy that has chosen the target before may put it into a layout behind the walk.
+            drop(self.targets.unnamed_objects.write().await);
+        }
         let found = self.bytes_to_move(&round.draining).await?;
         let mut passed = PassedBytes {
             found,

@@ -78,6 +78,8 @@ pub struct Targets {
     listens: AtomicBool,
     /// Locked for reading while there are objects that no layout names yet, and for writing while such objects are looked for and removed.
     pub unnamed_objects: tokio::sync::RwLock<()>,
+    /// Objects of a copy that was given up could not be removed: the next start sweeps.
+    pub leaves_objects: AtomicBool,
 }
 
 impl Targets {
@@ -137,6 +139,7 @@ impl Targets {
             changed: Notify::new(),
             listens: AtomicBool::new(false),
             unnamed_objects: tokio::sync::RwLock::default(),
+            leaves_objects: AtomicBool::new(false),
         }
     }
 

@@ -34,7 +34,11 @@ pub(crate) fn replace_layout(
     }
     let (mut former, number) = (file.layout.clone(), file.next_generation);
     stale_members::forget(view, ino, &former);
-    view.remove(RecordKey::unconfirmed(ino));
+    // Bytes of a mirrored component may be unsynced although all its objects are present: what is recorded of the file still counts for those
+    // that stay.
+    if !kept.iter().any(|component| component.is_mirrored()) {
+        view.remove(RecordKey::unconfirmed(ino));
+    }
     former
         .components
         .retain(|component| !layout.components.contains(component));
@@ -181,6 +185,35 @@ mod tests {
             .collect();
         let component = &former.components[1];
         assert_eq!(purged, [(component.targets[0], component.object(ino, 0))]);
+        server.assert_clean();
+    }
+
+    #[test]
+    fn unsynced_bytes_of_a_mirrored_component_that_stays_are_not_forgotten() {
+        let mut server = TestServer::new(1);
+        let (ino, mut layout) = file_with_stale_member(&mut server);
+        reserve(&mut server, ino, &mut layout);
+        replace(&mut server, ino, &layout).unwrap();
+        // A session overwrites them; their presence does not tell.
+        server.begin_write(ino).unwrap();
+        let written = AttrReport {
+            unsynced: vec![(0, 0), (0, 1)],
+            ..report(9, &[])
+        };
+        server.end_write(ino, written, false).unwrap();
+        assert_eq!(server.count(RecordKind::Unconfirmed), 1);
+        let mut layout = server.file(ino).layout;
+        let generation = server.file(ino).next_generation;
+        let last = layout.components.len() - 1;
+        assert!(last > 0 && layout.components[0].is_settled());
+        layout.components[last].generation = Generation(generation);
+        let op = BackgroundOp::ReserveGenerations {
+            ino,
+            generations: generation..generation + 1,
+        };
+        server.run_background(&op).unwrap();
+        replace(&mut server, ino, &layout).unwrap();
+        assert_eq!(server.count(RecordKind::Unconfirmed), 1);
         server.assert_clean();
     }
 

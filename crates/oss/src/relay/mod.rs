@@ -10,7 +10,7 @@ mod tickets;
 
 pub use tickets::RelayTickets;
 
-use gupfs_platform::{BootTime, Clock};
+use gupfs_platform::{BootTime, Clock, Platform, Tasks};
 use gupfs_proto::cluster::{ClusterMap, ClusterReply, ClusterReplyBody, ClusterRequest};
 use gupfs_proto::data::{DataReply, DataRequest, MemberWritten, RelayOutcome};
 use gupfs_proto::limits::RELAY_PATIENCE;
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 /// Relayed writes under way to one server; further ones wait. Of 256 KiB each they are half of the bytes that a server takes over a connection.
 const RELAYS_PER_SERVER: usize = 128;
@@ -28,11 +28,15 @@ const RELAYS_PER_SERVER: usize = 128;
 /// The cluster map is fetched at most so often, whatever map epochs requests name.
 const MAP_PAUSE: Duration = Duration::from_millis(300);
 
+/// How long a relay waits for a newer map before it uses the one that it has.
+const MAP_PATIENCE: Duration = Duration::from_millis(200);
+
 /// Passes writes on to other object servers.
 pub struct WriteRelay {
     mds: Peer<ClusterRequest, ClusterReply>,
     dial: Arc<dyn DialOss>,
     clock: Clock,
+    tasks: Tasks,
     servers: Mutex<KnownServers>,
     /// One fetch of the map at a time.
     fetching: tokio::sync::Mutex<()>,
@@ -49,7 +53,7 @@ struct KnownServers {
 struct OtherServer {
     address: String,
     peer: Peer<DataRequest, DataReply>,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
 }
 
 impl WriteRelay {
@@ -57,12 +61,13 @@ impl WriteRelay {
     pub fn new(
         mds: Peer<ClusterRequest, ClusterReply>,
         dial: Arc<dyn DialOss>,
-        clock: Clock,
+        platform: &Platform,
     ) -> Arc<WriteRelay> {
         Arc::new(WriteRelay {
             mds,
             dial,
-            clock,
+            clock: platform.clock.clone(),
+            tasks: platform.tasks.clone(),
             servers: Mutex::default(),
             fetching: tokio::sync::Mutex::default(),
         })
@@ -75,7 +80,10 @@ impl WriteRelay {
         let server = tokio::select! {
             biased;
             server = self.server_of(request.ost, request.map_epoch) => server,
-            () = self.clock.sleep_until(until) => return late(),
+            // The target refuses the write if it has moved since.
+            () = self.clock.sleep(MAP_PATIENCE) => self.known(request.ost, MapEpoch(0)).ok_or_else(
+                || FsError::TimedOut("the cluster map".into()),
+            ),
         };
         let server = match server {
             Ok(server) => server,
@@ -83,16 +91,22 @@ impl WriteRelay {
         };
         let permit = tokio::select! {
             biased;
-            permit = server.permits.acquire() => permit,
+            permit = server.permits.clone().acquire_owned() => permit,
             () = self.clock.sleep_until(until) => return late(),
         };
-        let _permit = permit.expect("the semaphore is never closed");
+        let permit = permit.expect("the semaphore is never closed");
         if self.clock.boot() >= until {
             return late();
         }
+        let (sender, outcome) = oneshot::channel();
+        // In a task of its own: a call that is dropped ends the connection, which others share. Tickets make a late write harmless.
+        self.tasks.spawn("relayed write", async move {
+            let _permit = permit;
+            let _is_late = sender.send(outcome_of(server.peer.call(request).await));
+        });
         tokio::select! {
             biased;
-            reply = server.peer.call(request) => outcome_of(reply),
+            outcome = outcome => outcome.unwrap_or(RelayOutcome::Unknown),
             () = self.clock.sleep_until(until) => RelayOutcome::Unknown,
         }
     }
@@ -145,7 +159,7 @@ impl WriteRelay {
                 Arc::new(OtherServer {
                     peer: self.dial.dial(&address),
                     address,
-                    permits: Semaphore::new(RELAYS_PER_SERVER),
+                    permits: Arc::new(Semaphore::new(RELAYS_PER_SERVER)),
                 })
             });
             servers.by_ost.insert(place.ost, server.clone());

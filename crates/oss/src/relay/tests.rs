@@ -89,8 +89,11 @@ fn write_to(ost: u16, map_epoch: u64) -> DataRequest {
 
 fn relay() -> (Arc<WriteRelay>, Arc<Maps>, FakePlatform) {
     let (maps, platform) = (Arc::<Maps>::default(), FakePlatform::new(1));
-    let clock = platform.platform().clock;
-    let relay = WriteRelay::new(Peer::local(maps.clone()), Arc::new(OtherServers), clock);
+    let relay = WriteRelay::new(
+        Peer::local(maps.clone()),
+        Arc::new(OtherServers),
+        &platform.platform(),
+    );
     (relay, maps, platform)
 }
 

@@ -119,11 +119,7 @@ impl ObjectHost {
         });
         let (reported, mut is_reported) = watch::channel(false); // one waiter, so no order among waiters
         let others = OssConnections::new(&identity, local_identity.clone(), CLUSTER, MDS_ADDRESS);
-        oss.set_relay(WriteRelay::new(
-            mds_connection.peer(),
-            others,
-            platform.clock.clone(),
-        ));
+        oss.set_relay(WriteRelay::new(mds_connection.peer(), others, &platform));
         let reporter = OssReporter {
             domain: None,
             oss: oss.clone(),

@@ -95,7 +95,7 @@ impl ObjectIo {
             written = attempt.wait_relayed(member.ost) => written,
             // The first member's target is given up, and the others must not wait for it.
             () = self.wait_until_silent(first.ost) => {
-                self.osts.gave_up_relay(relayed);
+                self.osts.gave_up_relay(first.ost, relayed);
                 None
             }
         }
