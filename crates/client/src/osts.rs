@@ -196,10 +196,9 @@ impl OstCalls {
                         }
                         RelayOutcome::Refused(error) => {
                             sent.ended(member.ost);
-                            match error {
-                                FsError::Stale => self.relay_targets.refused(member.ost),
-                                FsError::TimedOut(_) => self.relay_targets.pause(member.ost, now),
-                                _ => {}
+                            self.relay_targets.refused(member.ost);
+                            if let FsError::TimedOut(_) = error {
+                                self.relay_targets.pause(member.ost, now);
                             }
                         }
                         RelayOutcome::Unknown => self.relay_targets.pause(member.ost, now),
