@@ -82,8 +82,8 @@ impl LookupCounts {
         }
     }
 
-    /// Whether a forgotten orphan was opened again, by its number: its last close makes it a forgotten orphan again.
-    pub fn is_open_again(&mut self, forgotten: InodeId) -> bool {
+    /// Makes a forgotten orphan that was opened again, by its number, an orphan until its next last close; returns whether it was.
+    pub fn keep_if_open_again(&mut self, forgotten: InodeId) -> bool {
         self.set_removed_elsewhere(forgotten)
     }
 
@@ -162,9 +162,9 @@ mod tests {
         assert_eq!(lookup_counts.set_orphan(A), None);
         let forgotten = Some(ForgottenOrphan(A));
         assert_eq!(lookup_counts.remove_open(A), forgotten);
-        assert!(!lookup_counts.is_open_again(A));
+        assert!(!lookup_counts.keep_if_open_again(A));
         lookup_counts.add_open(A);
-        assert!(lookup_counts.is_open_again(A));
+        assert!(lookup_counts.keep_if_open_again(A));
         assert_eq!(lookup_counts.remove_open(A), forgotten);
     }
 

@@ -153,7 +153,7 @@ impl Lookups {
             }
             {
                 let mut counts = self.counts.lock();
-                batch.retain(|ino| !counts.is_open_again(*ino));
+                batch.retain(|ino| !counts.keep_if_open_again(*ino));
             }
             self.closed_unsynced.lock().forget_files(&batch);
             if batch.is_empty() {

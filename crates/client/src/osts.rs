@@ -196,9 +196,10 @@ impl OstCalls {
                         }
                         RelayOutcome::Refused(error) => {
                             sent.ended(member.ost);
-                            self.relay_targets.refused(member.ost);
-                            if let FsError::TimedOut(_) = error {
-                                self.relay_targets.pause(member.ost, now);
+                            match error {
+                                FsError::Stale => self.relay_targets.refused(member.ost),
+                                FsError::TimedOut(_) => self.relay_targets.pause(member.ost, now),
+                                _ => {}
                             }
                         }
                         RelayOutcome::Unknown => self.relay_targets.pause(member.ost, now),

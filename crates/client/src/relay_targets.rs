@@ -115,7 +115,7 @@ impl RelayTargets {
         (target.accepts_for, target.may_be_late) = (None, false);
     }
 
-    /// The target has refused a relayed write: it may have been started again.
+    /// The target has refused the ticket of a relayed write: it may have been started again.
     pub fn refused(&self, ost: OstId) {
         let mut targets = self.targets.lock();
         targets.entry(ost).or_default().accepts_for = None;

@@ -19,12 +19,6 @@ use gupfs_proto::{FsError, InodeId, SessionId};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
-impl FileWriters for LeaseCallbacks {
-    fn hold(&self, ino: InodeId) -> HoldWriters<'_> {
-        Box::pin(self.hold_writers(ino))
-    }
-}
-
 /// Calls the holders of write leases.
 pub struct LeaseCallbacks {
     store: Arc<MetadataStore>,
@@ -257,5 +251,11 @@ impl LeaseCallbacks {
             }
         }
         Ok(holders)
+    }
+}
+
+impl FileWriters for LeaseCallbacks {
+    fn hold(&self, ino: InodeId) -> HoldWriters<'_> {
+        Box::pin(self.hold_writers(ino))
     }
 }

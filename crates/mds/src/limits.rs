@@ -113,7 +113,7 @@ pub const WRITER_HELD_MAX: Duration = Duration::from_secs(2);
 /// How often the resync copies beside a writer until so little is left.
 pub const COPIES_BESIDE_WRITER: u32 = 3;
 
-/// How long a resync waits for a writer to give back its lease.
+/// How long a resync waits for a writer to give back its lease, and the writer for the resync.
 pub const WRITER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an OST may be down before its stale members are replaced, unless the administrator chose another time: longer than a restart of a

@@ -11,8 +11,8 @@ impl Oss {
     /// Executes a `MirroredWrite` whose own part is authorized.
     ///
     /// # Errors
-    /// `Malformed` for more members than a stripe has, two on one target, or too many bytes; `NotSupported` for another operation, or if this server relays nothing: then nothing
-    /// was executed.
+    /// `Malformed` for more members than a stripe has, two on one target, or too many bytes; `NotSupported` for another operation, or if this
+    /// server relays nothing. Then nothing was executed.
     pub(crate) async fn write_members(&self, request: DataRequest) -> DataReply {
         tracing::trace!(target: "walk", file = file!(), "write_members");
         let DataRequest {

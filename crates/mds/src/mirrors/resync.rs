@@ -21,6 +21,7 @@ use gupfs_platform::Clock;
 use gupfs_proto::data::ObjectOwner;
 use gupfs_proto::{FsError, InodeId, OstId, Presence};
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,9 +147,15 @@ impl ResyncTask {
             return self.record_synced(ino, Vec::new(), None).await;
         };
         let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
-        let resynced = self.resync_at_rest(ino, key, value, &inode).await;
+        let mut resync = pin!(self.resync_at_rest(ino, key, value, &inode));
+        tokio::select! {
+            biased;
+            resynced = resync.as_mut() => return resynced,
+            () = self.clock.sleep(WRITER_PATIENCE) => {}
+        }
+        // A target is slow. The writer goes on, and its lease makes the resync begin again.
         drop(held);
-        resynced
+        resync.await
     }
 
     /// Copies until little is left to copy, while a session writes the file. Returns why the file must be left as it is.

@@ -31,6 +31,8 @@ pub struct AccessCheck {
     holders: BTreeMap<InodeId, BTreeMap<SessionId, u64>>,
     /// Members that are stale and not fenced since. A change that a client gave up may still arrive at them.
     left_out: BTreeSet<ObjectId>,
+    /// Members that a client left out while a resync was copying to them: the fence of that copying was before, the next one is awaited.
+    left_out_meanwhile: BTreeSet<ObjectId>,
     shown: VecDeque<ShownCredentials>,
 }
 
@@ -93,8 +95,19 @@ impl AccessCheck {
         }
     }
 
-    pub fn leave_out(&mut self, member: ObjectId) {
-        self.left_out.insert(member);
+    /// A client was told that a member is stale. `is_being_copied`: a resync has fenced it and copies to it, since it was stale before.
+    pub fn leave_out(&mut self, member: ObjectId, is_being_copied: bool) {
+        match is_being_copied {
+            true => self.left_out_meanwhile.insert(member),
+            false => self.left_out.insert(member),
+        };
+    }
+
+    /// A resync has synced what it copied to this member: it must fence it before it copies again.
+    pub fn copy_ended(&mut self, member: ObjectId) {
+        if self.left_out_meanwhile.remove(&member) {
+            self.left_out.insert(member);
+        }
     }
 
     /// The shown credentials, the newest last.
@@ -149,6 +162,7 @@ impl AccessCheck {
         let reply = &own;
         if let (Some(object), Ok(_)) = (arrived.fences_object, reply) {
             self.left_out.remove(&object);
+            self.left_out_meanwhile.remove(&object);
         }
         if let (Some(session), Ok(_)) = (arrived.fences, reply) {
             let now = self.event();

@@ -73,6 +73,7 @@ impl MonitorState {
             CopyStep::Sync(objects) => {
                 for object in objects {
                     self.being_copied.remove(object);
+                    self.access_check.copy_ended(*object);
                 }
             }
         }
@@ -323,7 +324,8 @@ impl RequestMonitor {
                 for (component, index) in objects {
                     let component = &opened.layout.components[component as usize];
                     let member = component.object(ino, index as usize);
-                    state.access_check.leave_out(member);
+                    let is_being_copied = state.being_copied.contains(&member);
+                    state.access_check.leave_out(member, is_being_copied);
                 }
                 (state.rare_events).count("member left out by its writer");
             }
