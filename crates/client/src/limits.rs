@@ -148,6 +148,9 @@ const _: () = assert!(
 /// How long this client relays nothing by a server, or to a target, after a relay without a reply.
 pub const RELAY_PAUSE: Duration = Duration::from_secs(30);
 
+/// How long a target that is about to be stopped may still answer: it is not asked before whether it serves again.
+pub const STOP_TIME: Duration = Duration::from_secs(2);
+
 /// How long a change waits for a member whose target is known not to answer, and how often that target is asked whether it answers again.
 pub const SILENT_PATIENCE: Duration = Duration::from_millis(20);
 pub const SILENT_CHECK: Duration = Duration::from_secs(1);

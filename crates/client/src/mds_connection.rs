@@ -37,6 +37,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for ClientCallb
                 | callback::CallbackRequest::Revoke { .. }
                 | callback::CallbackRequest::Downgrade { .. }
                 | callback::CallbackRequest::LeaveOut { .. }
+                | callback::CallbackRequest::TargetsStop { .. }
                 | callback::CallbackRequest::LockGranted { .. } => {
                     Ok(callback::CallbackReplyBody::Done)
                 }

@@ -102,6 +102,16 @@ impl CallbackTable {
         peer.is_some_and(|peer| peer.accepts_version(CallbackRequest::DOWNGRADE_SINCE))
     }
 
+    /// The connected sessions' clients that understand this version of the CALLBACK protocol.
+    pub fn connected_peers(&self, version: u8) -> Vec<CallbackPeer> {
+        let channels = self.channels.lock();
+        let peers = channels.of_session.values().map(|(_, peer)| peer);
+        peers
+            .filter(|peer| peer.accepts_version(version))
+            .cloned()
+            .collect()
+    }
+
     /// Whether the session has a connection.
     pub fn is_connected(&self, session: SessionId) -> bool {
         self.number(session).is_some()

@@ -51,6 +51,7 @@ mod shard_driver;
 mod start;
 pub mod stats;
 mod status;
+mod stopping_targets;
 mod store;
 mod survey;
 mod target_records;

@@ -48,6 +48,9 @@ pub const FENCE_RETRY: Duration = Duration::from_millis(200);
 /// How long a report waits until members on a restarted target are left out; its server then reports again.
 pub const LEAVE_OUT_PATIENCE: Duration = Duration::from_millis(200);
 
+/// How long an object server that stops in order waits until sessions know it.
+pub const STOP_PATIENCE: Duration = Duration::from_millis(500);
+
 /// The unit of the times in session capabilities: a later one than all issued so far is issued after this.
 pub const CREDENTIAL_TICK: Duration = Duration::from_millis(1);
 

@@ -58,6 +58,9 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
                 self.parts.drain_room.next_part(ost, from).await
             }
             ClusterRequest::Rebalance { change } => self.parts.rebalance.manage(change).await,
+            ClusterRequest::TargetsStop { targets } => {
+                self.parts.stopping_targets.tell_sessions(&targets).await
+            }
             ClusterRequest::RemoveTarget { ost } => self.parts.target_records.remove(ost).await,
             ClusterRequest::Scrub { action } => {
                 let scrub = &self.parts.scrub;

@@ -67,6 +67,9 @@ pub(crate) fn check_meta_reply(reply: &meta::MetaReply) -> BoundsResult {
 pub(crate) fn check_callback(request: &CallbackRequest) -> BoundsResult {
     match request {
         CallbackRequest::RevokeLeases { revocation, .. } => revocation.check_bounds(),
+        CallbackRequest::TargetsStop { osts } => {
+            check_count("targets of the server", osts.len(), TARGETS_MAX)
+        }
         _ => Ok(()),
     }
 }
@@ -86,6 +89,9 @@ pub(crate) fn check_cluster_request(request: &cluster::ClusterRequest) -> Bounds
             check_count("targets of the server", report.targets.len(), TARGETS_MAX)
         }
         cluster::ClusterRequest::Verifiers { targets } => {
+            check_count("targets of the server", targets.len(), TARGETS_MAX)
+        }
+        cluster::ClusterRequest::TargetsStop { targets } => {
             check_count("targets of the server", targets.len(), TARGETS_MAX)
         }
         _ => Ok(()),

@@ -45,6 +45,10 @@ pub enum CallbackRequest {
     /// Members of this file's mirrored stripes on this OST are stale, and may be older than what the holder of the write lease has read or
     /// written. It uses them no more, and discards what it has read from them and not returned yet; it replies at once.
     LeaveOut { ino: InodeId, ost: OstId },
+    // Since version 6.
+    /// These targets are about to be stopped in order. The client waits for none of them any more where a mirrored stripe has a member on another
+    /// target, until they answer again; it replies at once.
+    TargetsStop { osts: Vec<OstId> },
 }
 
 impl CallbackRequest {
@@ -57,6 +61,9 @@ impl CallbackRequest {
     /// The version of the CALLBACK protocol that added `LeaveOut`.
     pub const LEAVE_OUT_SINCE: u8 = 5;
 
+    /// The version of the CALLBACK protocol that added `TargetsStop`.
+    pub const TARGETS_STOP_SINCE: u8 = 6;
+
     /// The callback's name in trace spans and metrics.
     pub fn name(&self) -> &'static str {
         match self {
@@ -67,6 +74,7 @@ impl CallbackRequest {
             CallbackRequest::RevokeLeases { .. } => "revoke_leases",
             CallbackRequest::Downgrade { .. } => "downgrade",
             CallbackRequest::LeaveOut { .. } => "leave_out",
+            CallbackRequest::TargetsStop { .. } => "targets_stop",
         }
     }
 }

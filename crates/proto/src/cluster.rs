@@ -75,6 +75,17 @@ pub enum ClusterRequest {
     },
     /// An administrator has the use of the targets evened out, changes that, or asks how far it is. The reply is `Rebalancing`.
     Rebalance { change: RebalanceChange },
+    /// An object server is about to stop its targets in order: sessions are told to use other members of mirrored stripes. The reply,
+    /// `SessionsTold`, comes when they have replied, or after a while. Since version 9.
+    TargetsStop { targets: Vec<StoppingTarget> },
+}
+
+/// A target that is about to be stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StoppingTarget {
+    pub ost: OstId,
+    /// `TargetIdentity::open_instance`: only the server of the target and the metadata server know it.
+    pub open_instance: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -390,6 +401,10 @@ pub enum ClusterReplyBody {
     DrainState(DrainState),
     DrainRoom(DrainRoomPart),
     Rebalancing(RebalanceState),
+    /// The reply to `TargetsStop`. `sessions`: those that have replied.
+    SessionsTold {
+        sessions: u64,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

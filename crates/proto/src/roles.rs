@@ -80,6 +80,7 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::RemoveTarget { .. }
             | cluster::ClusterRequest::Scrub { .. }
             | cluster::ClusterRequest::Rebalance { .. }
+            | cluster::ClusterRequest::TargetsStop { .. }
             | cluster::ClusterRequest::Verifiers { .. } => &[Role::Oss],
             cluster::ClusterRequest::Map
             | cluster::ClusterRequest::Status

@@ -75,13 +75,14 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // operations and a reply).
     (MessageKind::DATA, 3, 8),
     // 2: callbacks for granted locks. 3: revocation of leases, of sessions that have accepted them. 4: downgrade of a write lease.
-    // 5: stale members (a request).
-    (MessageKind::CALLBACK, 2, 5),
+    // 5: stale members (a request). 6: targets that are about to be stopped (a request).
+    (MessageKind::CALLBACK, 2, 6),
     // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply). 4: lost targets (two requests and
     // their replies). 5: drains (two requests and their replies). 6: scrubs (a request and its reply).
     // 7: names of failure domains (two requests and a reply); acceptance of a target's loss (a request and its reply);
-    // rate, pauses and room of drains (two requests and their replies). 8: rebalances (a request and its reply).
-    (MessageKind::CLUSTER, 2, 8),
+    // rate, pauses and room of drains (two requests and their replies). 8: rebalances (a request and its reply). 9: targets that are
+    // about to be stopped (a request and its reply).
+    (MessageKind::CLUSTER, 2, 9),
 ];
 
 /// A message as a frame carries it.
@@ -256,11 +257,14 @@ fn min_version_of_callback(request: &callback::CallbackRequest) -> u8 {
         }
         callback::CallbackRequest::Downgrade { .. } => callback::CallbackRequest::DOWNGRADE_SINCE,
         callback::CallbackRequest::LeaveOut { .. } => callback::CallbackRequest::LEAVE_OUT_SINCE,
+        callback::CallbackRequest::TargetsStop { .. } => {
+            callback::CallbackRequest::TARGETS_STOP_SINCE
+        }
         _ => 2,
     }
 }
 
-/// Versions 3 to 5 added two requests each, version 6 one, version 7 several, version 8 one.
+/// Versions 3 to 5 added two requests each, version 6 one, version 7 several, versions 8 and 9 one each.
 fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
     match request {
         cluster::ClusterRequest::Report(_) | cluster::ClusterRequest::Verifiers { .. } => 3,
@@ -275,6 +279,7 @@ fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
         | cluster::ClusterRequest::ManageDrain { .. }
         | cluster::ClusterRequest::DrainRoom { .. } => 7,
         cluster::ClusterRequest::Rebalance { .. } => 8,
+        cluster::ClusterRequest::TargetsStop { .. } => 9,
         _ => 2,
     }
 }
@@ -656,6 +661,8 @@ mod tests {
         let ost = crate::OstId(3);
         let leave_out = callback::CallbackRequest::LeaveOut { ino, ost };
         assert_eq!(leave_out.encode().min_version, 5);
+        let targets_stop = callback::CallbackRequest::TargetsStop { osts: vec![ost] };
+        assert_eq!(targets_stop.encode().min_version, 6);
     }
 
     proptest! {

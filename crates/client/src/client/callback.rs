@@ -42,6 +42,10 @@ impl Client {
             CallbackRequest::LeaveOut { ino, ost } => {
                 self.files.leases.leave_out_members(ino, ost);
             }
+            CallbackRequest::TargetsStop { osts } => {
+                tracing::info!(?osts, "targets are about to be stopped");
+                self.files.leases.expect_stop(&osts);
+            }
             CallbackRequest::LockGranted {
                 session,
                 instance,

@@ -38,6 +38,9 @@ const REPORT_RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// The descriptor budget is for at least so many targets, because targets may be added while the server runs.
 const TARGETS_MIN: usize = 16;
 
+/// How long the announcement that this server stops its targets may take.
+const ANNOUNCE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How long the report that this server stops may take.
 const STOP_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -164,6 +167,15 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     };
     print_event(settings.json, "stopping", &why);
     reports.stop();
+    // While the targets still serve: writers of mirrored files then go on without them at once.
+    tokio::select! {
+        announced = last_report.announce_stop() => {
+            if let Err(refusal) = announced {
+                tracing::debug!(%refusal, "the metadata server does not tell sessions that the OSTs stop");
+            }
+        }
+        () = platform.clock.sleep(ANNOUNCE_TIMEOUT) => {}
+    }
     if let Some(server) = parts.server.get() {
         server.stop();
     }

@@ -5,6 +5,7 @@ use crate::test_cluster::TestCluster;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// Longer than what stays in the inode, and than what waits in a mount's memory.
@@ -137,6 +138,55 @@ fn the_loss_of_an_object_server_costs_a_pause_and_no_byte() {
     write(&file, 20..30);
     file.sync_all().unwrap();
     check(&path, 100);
+}
+
+/// Writes the next record, and reads the last one through another mount, until `is_over`; returns the number of the next, and the longest
+/// time that one step took.
+fn write_and_read(file: &File, other: &Path, is_over: &AtomicBool) -> (u64, Duration) {
+    let (mut next, mut longest) = (0, Duration::ZERO);
+    while !is_over.load(SeqCst) {
+        let begun = Instant::now();
+        write(file, next..next + 1);
+        let mut read = vec![0; RECORD];
+        let at = next * RECORD as u64;
+        let opened = File::open(other).unwrap();
+        opened.read_exact_at(&mut read, at).unwrap();
+        assert!(read == content(next), "record {next}");
+        longest = longest.max(begun.elapsed());
+        next += 1;
+    }
+    (next, longest)
+}
+
+#[test]
+fn an_object_server_that_stops_in_order_keeps_no_writer_waiting() {
+    if !can_mount() {
+        return;
+    }
+    let mut cluster = TestCluster::new(2, 2);
+    let (a, b) = (cluster.mounts[0].at.clone(), cluster.mounts[1].at.clone());
+    fs::create_dir(a.join("kept")).unwrap();
+    set_mirrored(&a.join("kept"));
+    wait_until_all_targets_are_up(&a.join("kept"));
+    let (path, seen) = (a.join("kept/f"), b.join("kept/f"));
+    let (file, is_over) = (File::create_new(&path).unwrap(), AtomicBool::new(false));
+    let (count, longest) = std::thread::scope(|scope| {
+        let steps = scope.spawn(|| write_and_read(&file, &seen, &is_over));
+        std::thread::sleep(Duration::from_secs(1));
+        assert_eq!(cluster.osses[0].stop(), 0);
+        std::thread::sleep(Duration::from_secs(5));
+        is_over.store(true, SeqCst);
+        steps.join().unwrap()
+    });
+    // A server that is killed costs 4.5 s.
+    assert!(longest < Duration::from_secs(3), "{longest:?}");
+    assert!(stale_objects(&path) > 0);
+    drop(file);
+    cluster.osses[0].start_again();
+    wait_until_full(&path);
+    cluster.osses[1].kill();
+    check(&path, count);
+    check(&seen, count);
 }
 
 /// Writes one record into each of the first MiBs of the file; returns the time that each took.

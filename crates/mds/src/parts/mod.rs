@@ -38,6 +38,7 @@ use crate::session_registry::SessionRegistry;
 use crate::shard::SessionTable;
 use crate::shard_driver::ShardDriver;
 use crate::stats::MdsStats;
+use crate::stopping_targets::StoppingTargets;
 use crate::store::MetadataStore;
 use crate::target_records::{TargetRecords, TargetRecordsParts};
 use crate::truncates::TruncateRunner;
@@ -110,6 +111,7 @@ pub struct MdsParts {
     pub session_end: Arc<SessionEnd>,
     pub replay: Arc<Replay>,
     pub target_records: TargetRecords,
+    pub stopping_targets: StoppingTargets,
     pub lost_files: LostFileLister,
     pub drain_room: DrainRoom,
     pub in_flight: Arc<InFlightRequests>,
@@ -142,6 +144,12 @@ impl MdsParts {
                 replacement: pending.replacement.clone(),
                 clock: clock.clone(),
             }),
+            stopping_targets: StoppingTargets {
+                targets: input.targets.clone(),
+                placement: lower.placement.clone(),
+                callbacks: lower.callbacks.clone(),
+                clock: clock.clone(),
+            },
             drain_room: DrainRoom {
                 store: lower.store.clone(),
                 targets: input.targets.clone(),

@@ -37,7 +37,8 @@ impl Service<CallbackRequest, CallbackReply> for CallbackClient {
         match request {
             CallbackRequest::LockGranted { .. }
             | CallbackRequest::RevokeLeases { .. }
-            | CallbackRequest::LeaveOut { .. } => {}
+            | CallbackRequest::LeaveOut { .. }
+            | CallbackRequest::TargetsStop { .. } => {}
             CallbackRequest::Glimpse { .. }
             | CallbackRequest::Revoke { .. }
             | CallbackRequest::Downgrade { .. }

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use gupfs_platform::Platform;
 use gupfs_proto::cluster::{
     ClusterReply, ClusterReplyBody, ClusterRequest, ObjectInventory, OpenTargetReport, OssReport,
-    OwnerMark, TargetReport, TargetVerdict,
+    OwnerMark, StoppingTarget, TargetReport, TargetVerdict,
 };
 use gupfs_proto::{DomainName, FsError, OstId, OwnerEpoch};
 use gupfs_rpc::Peer;
@@ -87,6 +87,29 @@ impl OssReporter {
     /// As of a request to the metadata server. It notices by itself that reports are missing.
     pub async fn report_stopped(&self) -> Result<(), FsError> {
         self.send_report(&ReportState::default(), true)
+            .await
+            .map(|_| ())
+    }
+
+    /// Tells the metadata server that this server is about to stop its targets; sessions know it when this returns, as far as they answer.
+    ///
+    /// # Errors
+    /// As of a request to the metadata server; `NotSupported` from one of a former version. Sessions notice by themselves that targets do
+    /// not answer.
+    pub async fn announce_stop(&self) -> Result<(), FsError> {
+        let instance = |ost: OstId| {
+            let objects = self.oss.objects(ost).ok()?;
+            let open_instance = objects.identity().open_instance;
+            Some(StoppingTarget { ost, open_instance })
+        };
+        let targets = self
+            .oss
+            .osts()
+            .iter()
+            .copied()
+            .filter_map(instance)
+            .collect();
+        (self.mds.call(ClusterRequest::TargetsStop { targets }))
             .await
             .map(|_| ())
     }

@@ -22,6 +22,9 @@ use tokio::sync::watch;
 /// In bytes. Zeroing larger segments is most of what a simulated start costs.
 const LOG_SEGMENT: u64 = 512 << 10;
 
+/// As long as `gupfs oss` waits.
+const ANNOUNCE_TIMEOUT: Duration = Duration::from_secs(1);
+
 pub struct ObjectHost {
     pub host: Host,
     pub targets: Vec<HostedTarget>,
@@ -32,6 +35,8 @@ pub struct ObjectHost {
     monitor: Arc<RequestMonitor>,
     process: Mutex<Option<FakePlatform>>,
     serving: Mutex<Weak<Oss>>,
+    /// Of the running process.
+    reporter: Mutex<Option<OssReporter>>,
     /// The running process accepts requests.
     is_serving: Arc<AtomicBool>,
 }
@@ -52,6 +57,7 @@ impl ObjectHost {
             monitor: options.monitor.clone(),
             process: Mutex::new(None),
             serving: Mutex::default(),
+            reporter: Mutex::default(),
             is_serving: Arc::default(),
         }
     }
@@ -128,6 +134,7 @@ impl ObjectHost {
             verifiers: VerifierReporter::new(oss.clone(), mds_connection.peer()),
             platform: platform.clone(),
         };
+        *self.reporter.lock() = Some(reporter.clone());
         platform
             .tasks
             .spawn("report", run_reports(reporter, reported));
@@ -197,9 +204,27 @@ impl ObjectHost {
         Ok(())
     }
 
+    /// Has sessions told that the server stops, as an administrator's stop does; then the caller ends the process.
+    pub async fn announce_stop(&self) {
+        let reporter = self.reporter.lock().clone();
+        if let Some(reporter) = reporter {
+            let clock = reporter.platform.clock.clone();
+            tokio::select! {
+                biased;
+                told = reporter.announce_stop() => {
+                    if told.is_ok() {
+                        self.monitor.count("stop of an object server announced");
+                    }
+                }
+                () = clock.sleep(ANNOUNCE_TIMEOUT) => {}
+            }
+        }
+    }
+
     /// Ends the process without a shutdown. With `power_loss`, its disks lose unsynced bytes.
     pub async fn end(&self, power_loss: bool) {
         self.is_serving.store(false, SeqCst);
+        *self.reporter.lock() = None;
         self.disks().iter().for_each(FakeDisk::kill);
         let process = self.process.lock().take();
         if let Some(platform) = process {

@@ -506,6 +506,7 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for MonitoredCa
             callback::CallbackRequest::Glimpse { .. } => "glimpse callback",
             callback::CallbackRequest::Downgrade { .. } => "downgrade callback",
             callback::CallbackRequest::LeaveOut { .. } => "leave out callback",
+            callback::CallbackRequest::TargetsStop { .. } => "stop callback",
             callback::CallbackRequest::Revoke { .. } => "revoke callback",
             callback::CallbackRequest::CheckOpen { .. } => "open check callback",
             callback::CallbackRequest::LockGranted { .. } => "lock callback",

@@ -79,12 +79,13 @@ fn reserved_space_is_there_when_a_client_has_filled_the_disks() {
 }
 
 /// Minimum count of each rare event in a run of the usual length of seeds with one fault at a time.
-const RARE_ONE_AT_A_TIME: [(&str, u64); 7] = [
+const RARE_ONE_AT_A_TIME: [(&str, u64); 8] = [
     ("member left out by its writer", 50),
     ("member full again", 50),
     ("resync of a member cut short", 1),
     ("both members of a stripe stale in turn", 50),
     ("requests left waiting", 10),
+    ("stop of an object server announced", 10),
     ("rotten bit", 30),
     ("power loss of an object server", 20),
 ];

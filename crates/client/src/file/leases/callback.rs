@@ -77,6 +77,11 @@ impl FileLeases {
         inode.members_changed();
     }
 
+    /// These targets are about to be stopped: no change of a mirrored file waits for them.
+    pub fn expect_stop(&self, osts: &[OstId]) {
+        self.objects.expect_stop(osts);
+    }
+
     /// Which members are stale may have changed: a reply of one that was asked before counts for nothing.
     pub fn note_members_changed(&self, ino: InodeId) {
         if let Some(inode) = self.inodes.find(ino) {

@@ -190,18 +190,24 @@ impl ObjectIo {
     /// Returns when a target does not answer a question about its space either, a while after this is called.
     pub(super) async fn wait_until_silent(&self, ost: OstId) {
         let silent_targets = &self.silent_targets;
-        if silent_targets.is_silent(ost) {
-            self.clock.sleep(SILENT_PATIENCE).await;
-            if silent_targets.is_silent(ost) {
-                return;
-            }
-        }
         loop {
-            self.clock.sleep(MEMBER_PATIENCE).await;
-            if !silent_targets.answers(ost).await {
+            let is_silent = tokio::select! {
+                biased;
+                () = silent_targets.wait_until_silent(ost) => {
+                    self.clock.sleep(SILENT_PATIENCE).await;
+                    silent_targets.is_silent(ost)
+                }
+                () = self.clock.sleep(MEMBER_PATIENCE) => !silent_targets.answers(ost).await,
+            };
+            if is_silent {
                 return;
             }
         }
+    }
+
+    /// These targets are about to be stopped.
+    pub fn expect_stop(&self, osts: &[OstId]) {
+        self.silent_targets.expect_stop(osts);
     }
 
     /// Asks which members are stale if there may be more than are known here. Without the write lease reads ask anyway.
@@ -296,7 +302,7 @@ impl ObjectIo {
             let result = tokio::select! {
                 biased;
                 result = first => result,
-                () = self.clock.sleep(READ_PATIENCE), if !is_last => {
+                () = self.wait_until_slow(next), if !is_last => {
                     if let Some(slow) = next {
                         self.silent_targets.check(slow.ost);
                     }
@@ -310,6 +316,21 @@ impl ObjectIo {
                     first_error = first_error.or(Some(error));
                 }
             }
+        }
+    }
+
+    /// Returns when a read waits for this member no longer before it asks the next one, too.
+    async fn wait_until_slow(&self, asked: Option<&MemberObject>) {
+        let silent = async {
+            match asked {
+                Some(member) => self.silent_targets.wait_until_silent(member.ost).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = silent => {}
+            () = self.clock.sleep(READ_PATIENCE) => {}
         }
     }
 }

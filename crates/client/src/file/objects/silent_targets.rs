@@ -1,22 +1,27 @@
 //! Targets that do not answer: a change of a mirrored stripe does not wait for them again, and reads ask them last.
 //!
 //! A target that is called is not asked whether it is alive before a while has passed. Once it has not answered that question, it counts as
-//! silent until it does. The other targets of its server are asked at the same time: if the whole server is silent, a file with members on
+//! silent until it does; so does one whose server is about to stop it. The other targets of its server are asked at the same time: if the whole server is silent, a file with members on
 //! several of its targets waits for it once.
 
-use crate::limits::{SILENT_CHECK, SILENT_PATIENCE, SPACE_WAIT};
+use crate::limits::{SILENT_CHECK, SILENT_PATIENCE, SPACE_WAIT, STOP_TIME};
 use crate::osts::OstCalls;
 use gupfs_platform::{Clock, Tasks};
 use gupfs_proto::OstId;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
 
 pub struct SilentTargets {
     osts: Arc<OstCalls>,
     clock: Clock,
     tasks: Tasks,
     targets: Mutex<CheckedTargets>,
+    /// Signals that another target counts as silent.
+    more_silent: Notify,
 }
 
 #[derive(Default)]
@@ -33,11 +38,41 @@ impl SilentTargets {
             clock,
             tasks,
             targets: Mutex::default(),
+            more_silent: Notify::new(),
         })
     }
 
     pub fn is_silent(&self, ost: OstId) -> bool {
         self.targets.lock().silent.contains(&ost)
+    }
+
+    /// Returns when the target counts as silent.
+    pub async fn wait_until_silent(&self, ost: OstId) {
+        loop {
+            let mut more_silent = pin!(self.more_silent.notified());
+            more_silent.as_mut().enable();
+            if self.is_silent(ost) {
+                return;
+            }
+            more_silent.await;
+        }
+    }
+
+    /// These targets are about to be stopped. They count as silent from now on, and are asked again when they should have stopped.
+    pub fn expect_stop(self: &Arc<Self>, osts: &[OstId]) {
+        for ost in osts {
+            self.note_silent(*ost);
+            self.check_target_after(STOP_TIME, *ost);
+        }
+    }
+
+    /// Returns whether it did not count as silent before.
+    fn note_silent(&self, ost: OstId) -> bool {
+        let is_new = self.targets.lock().silent.insert(ost);
+        if is_new {
+            self.more_silent.notify_waiters();
+        }
+        is_new
     }
 
     /// Whether a target was slow, and has not answered since.
@@ -52,7 +87,7 @@ impl SilentTargets {
         }
         let answers = self.osts.space(ost).await.is_ok();
         if !answers {
-            self.targets.lock().silent.insert(ost);
+            self.note_silent(ost);
             self.check_target(ost);
             // The tasks that ask the others, since the same moment, note that these are silent.
             self.clock.sleep(SILENT_PATIENCE).await;
@@ -69,14 +104,21 @@ impl SilentTargets {
     }
 
     fn check_target(self: &Arc<Self>, ost: OstId) {
+        self.check_target_after(Duration::ZERO, ost);
+    }
+
+    fn check_target_after(self: &Arc<Self>, time: Duration, ost: OstId) {
         if !self.targets.lock().checked.insert(ost) {
             return;
         }
         let this = self.clone();
         self.tasks.spawn("check a silent target", async move {
+            if time > Duration::ZERO {
+                this.clock.sleep(time).await;
+            }
             // One that was declared lost never will: calls to it fail at once.
             while this.osts.space(ost).await.is_err() && !this.osts.is_gone(ost) {
-                if this.targets.lock().silent.insert(ost) {
+                if this.note_silent(ost) {
                     tracing::info!(%ost, "a target does not answer within {SPACE_WAIT:?}");
                 }
                 this.clock.sleep(SILENT_CHECK).await;

@@ -1,6 +1,7 @@
 //! Remote targets: their servers report every second that they are up, and at which address.
 
 mod report;
+mod stop;
 
 pub(crate) use report::{ReportOutcome, ReportingServer};
 

@@ -2,7 +2,8 @@ use super::*;
 use crate::osts::{IdentityContext, OstPeer};
 use gupfs_platform::fake::FakePlatform;
 use gupfs_proto::cluster::{
-    OpenTargetReport, OwnerMark, TargetCopy, TargetIdentity, TargetReport, TargetVerdict,
+    OpenTargetReport, OwnerMark, StoppingTarget, TargetCopy, TargetIdentity, TargetReport,
+    TargetVerdict,
 };
 use gupfs_proto::data::{self, TargetCapacity};
 use gupfs_proto::{ClusterId, DomainName, Incarnation, Seq};
@@ -185,6 +186,29 @@ async fn a_target_that_moves_is_believed_when_its_former_server_has_left_or_is_s
     targets.report(leaving, &stopped).unwrap();
     assert!(!targets.is_up(OstId(0)) || targets.is_waiting_for_first());
     opens(&targets, "third:1", (4, 72), 73);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_believed_of_the_instance_that_serves_until_it_reports_again() {
+    let targets = targets();
+    let stop_of = |ost, open_instance| StoppingTarget {
+        ost: OstId(ost),
+        open_instance,
+    };
+    assert!(targets.note_stopping(&[stop_of(0, 70)]).is_empty());
+    opens(&targets, "a:1", (0, 0), 70);
+    assert!(targets.is_up(OstId(0)));
+    let strangers = [stop_of(0, 71), stop_of(9, 70)];
+    assert!(targets.note_stopping(&strangers).is_empty());
+    assert!(targets.is_up(OstId(0)));
+
+    assert_eq!(targets.note_stopping(&[stop_of(0, 70)]), [OstId(0)]);
+    assert!(!targets.is_up(OstId(0)));
+    // Sessions are told once.
+    assert!(targets.note_stopping(&[stop_of(0, 70)]).is_empty());
+    let goes_on = report_of_ost0(1, 70, 70);
+    assert_eq!(verdict_on(&targets, "a:1", &goes_on), TargetVerdict::Serve);
+    assert!(targets.is_up(OstId(0)));
 }
 
 #[tokio::test(start_paused = true)]

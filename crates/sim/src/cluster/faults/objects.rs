@@ -161,6 +161,9 @@ async fn restart(cluster: &SimulatedCluster, number: usize, random: &FakeRandom,
         true => "power loss of an object server",
         false => "kill of an object server",
     });
+    if !power_loss && random.one_in(3) {
+        oss.announce_stop().await;
+    }
     oss.end(power_loss).await;
     cluster.sleep(millis(random, 4_000)).await;
     let started = oss.start().await;

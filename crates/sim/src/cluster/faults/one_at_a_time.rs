@@ -87,8 +87,13 @@ async fn fail_server(cluster: &SimulatedCluster, random: &FakeRandom, number: us
             cluster.sleep(millis(random, 3_000)).await;
             true
         }
-        1 | 2 => {
+        1 => {
             crash(cluster, &stores, random).await;
+            false
+        }
+        2 => {
+            cluster.osses[number].announce_stop().await;
+            cluster.sleep(millis(random, 50)).await;
             false
         }
         _ => {

@@ -52,7 +52,7 @@ impl Service<CallbackRequest, CallbackReply> for RememberingSession {
                 };
                 let _ = self.exchange(&op).await;
             }
-            CallbackRequest::LeaveOut { .. } => {}
+            CallbackRequest::LeaveOut { .. } | CallbackRequest::TargetsStop { .. } => {}
             CallbackRequest::Downgrade { ino } => {
                 let report = AttrReport::default();
                 let op = MetaOp::DowngradeWrite { ino, report };
