@@ -9,7 +9,9 @@ use super::moves::{FileMove, FileMover, bytes_to_move};
 use crate::limits::{INODE_WALK_PAUSE, INODE_WALK_REST, REPLACE_EVERY, SCAN_STEP};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
-use crate::pending_work::{DrainEstimate, ReplacementProgress, ReplacementRound, WalkedDrain};
+use crate::pending_work::{
+    DrainEstimate, ReplacementProgress, ReplacementRound, ResyncProgress, WalkedDrain,
+};
 use crate::shard_driver::ShardDriver;
 use crate::store::{MetadataStore, damaged_record};
 use bytes::Bytes;
@@ -26,6 +28,7 @@ pub struct ReplacementTask {
     pub driver: Arc<ShardDriver>,
     pub targets: Arc<Targets>,
     pub progress: Arc<ReplacementProgress>,
+    pub resync: Arc<ResyncProgress>,
     pub clock: Clock,
 }
 
@@ -43,6 +46,7 @@ impl ReplacementTask {
             if self.progress.take() {
                 let begun = self.clock.boot();
                 let round = self.walk().await;
+                self.resync.wake();
                 if self.progress.ended(round) {
                     pause += self.clock.boot().since(begun) * INODE_WALK_REST;
                 }

@@ -65,7 +65,11 @@ pub fn owner_of(inode: &Inode) -> ObjectOwner {
 impl ResyncTask {
     pub async fn run(self) {
         while self.store.failure().is_none() {
-            self.clock.sleep(RESYNC_EVERY).await;
+            tokio::select! {
+                biased;
+                () = self.progress.wait() => {}
+                () = self.clock.sleep(RESYNC_EVERY) => {}
+            }
             self.resync_all().await;
         }
     }

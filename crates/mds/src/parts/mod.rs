@@ -301,6 +301,7 @@ impl MdsParts {
                 driver: self.driver.clone(),
                 targets: self.targets.clone(),
                 progress: self.replacement.clone(),
+                resync: self.resync.clone(),
                 clock: self.clock.clone(),
             },
             scrub: ScrubTask {

@@ -3,9 +3,13 @@
 use gupfs_proto::FsError;
 use parking_lot::Mutex;
 use serde::Serialize;
+use tokio::sync::Notify;
 
 /// Whether there may be files with stale members, and what the task has done about them. The records `Y` are the truth.
-pub struct ResyncProgress(Mutex<ExpectedResyncs>);
+pub struct ResyncProgress {
+    resyncs: Mutex<ExpectedResyncs>,
+    wake: Notify,
+}
 
 struct ExpectedResyncs {
     expected: bool,
@@ -37,22 +41,35 @@ pub struct ResyncRound {
 
 impl Default for ResyncProgress {
     fn default() -> ResyncProgress {
-        ResyncProgress(Mutex::new(ExpectedResyncs {
-            expected: true,
-            is_running: false,
-            status: ResyncStatus::default(),
-        }))
+        ResyncProgress {
+            resyncs: Mutex::new(ExpectedResyncs {
+                expected: true,
+                is_running: false,
+                status: ResyncStatus::default(),
+            }),
+            wake: Notify::new(),
+        }
     }
 }
 
 impl ResyncProgress {
     /// A file has a stale member.
     pub fn expect(&self) {
-        self.0.lock().expected = true;
+        self.resyncs.lock().expected = true;
+    }
+
+    /// The next round need not wait: members have got other OSTs.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Returns after a `wake`.
+    pub async fn wait(&self) {
+        self.wake.notified().await;
     }
 
     pub fn status(&self) -> ResyncStatus {
-        let resyncs = self.0.lock();
+        let resyncs = self.resyncs.lock();
         ResyncStatus {
             is_expected: resyncs.expected || resyncs.is_running,
             ..resyncs.status.clone()
@@ -61,14 +78,14 @@ impl ResyncProgress {
 
     /// Whether a round is due; a member that becomes stale from now on expects the next.
     pub fn take(&self) -> bool {
-        let mut resyncs = self.0.lock();
+        let mut resyncs = self.resyncs.lock();
         resyncs.is_running = std::mem::take(&mut resyncs.expected);
         resyncs.is_running
     }
 
     /// Notes that all members of a file are full, and the bytes that this took.
     pub fn file_done(&self, compared: u64, copied: u64) {
-        let status = &mut self.0.lock().status;
+        let status = &mut self.resyncs.lock().status;
         status.files_done += 1;
         status.bytes_compared += compared;
         status.bytes_copied += copied;
@@ -76,7 +93,7 @@ impl ResyncProgress {
 
     /// Notes the result of a round.
     pub fn ended(&self, round: Result<ResyncRound, FsError>) {
-        let mut resyncs = self.0.lock();
+        let mut resyncs = self.resyncs.lock();
         let round = round.unwrap_or_else(|error| ResyncRound {
             left: 1,
             why: Some(error.to_string()),

@@ -55,7 +55,10 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom, e
             // be reserved.
             2 if !cluster.write_behind => fill_disk(&cluster, number, target, &random).await,
             _ => {
-                crash(&cluster, &stores(oss), &random).await;
+                match random.one_in(4) {
+                    true => oss.announce_stop().await,
+                    false => crash(&cluster, &stores(oss), &random).await,
+                }
                 restart(&cluster, number, &random, false).await;
             }
         }
@@ -161,9 +164,6 @@ async fn restart(cluster: &SimulatedCluster, number: usize, random: &FakeRandom,
         true => "power loss of an object server",
         false => "kill of an object server",
     });
-    if !power_loss && random.one_in(3) {
-        oss.announce_stop().await;
-    }
     oss.end(power_loss).await;
     cluster.sleep(millis(random, 4_000)).await;
     let started = oss.start().await;
