@@ -167,6 +167,14 @@ const UNITS: [(&str, u32); 7] = [
     ("EiB", 60),
 ];
 
+/// A rate on the command line: "200MiB", "200MiB/s".
+///
+/// # Errors
+/// As of `parse_size`.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    parse_size(text.strip_suffix("/s").unwrap_or(text))
+}
+
 /// "4096", "4KiB", "1 MiB", "8G": only binary units, so that 1M means the same as in `ls -h` and `dd`.
 ///
 /// # Errors

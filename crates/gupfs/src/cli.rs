@@ -46,6 +46,7 @@ pub enum Command {
     Layout(commands::layout::Layout),
     Check(commands::check::Check),
     Rebalance(commands::rebalance::RebalanceCommand),
+    Resync(commands::resync::ResyncCommand),
     Scrub(commands::scrub::Scrub),
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
@@ -82,6 +83,7 @@ impl Command {
             Command::Layout(_) => "layout",
             Command::Check(_) => "check",
             Command::Rebalance(_) => "rebalance",
+            Command::Resync(_) => "resync",
             Command::Scrub(_) => "scrub",
             Command::Config(_) => "config",
             Command::Doctor(_) => "doctor",
@@ -109,6 +111,7 @@ impl Command {
             Command::Layout(layout) => layout.run(),
             Command::Check(check) => check.run(),
             Command::Rebalance(rebalance) => rebalance.run(),
+            Command::Resync(resync) => resync.run(),
             Command::Scrub(scrub) => scrub.run(),
             Command::Config(config) => config.run(),
             Command::Doctor(doctor) => doctor.run(),

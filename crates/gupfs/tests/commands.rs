@@ -38,6 +38,8 @@ fn help_lists_the_commands() {
                        losing anything
           rebalance    Even out the used space of the OSTs, for instance after some were added, while the
                        cluster serves
+          resync       Show how far mirrored files are brought up to date, limit the rate of that, or pause
+                       it
           scrub        Verify all data on all targets, and repair damage from copies, while the cluster
                        serves
           config       Check a configuration file
@@ -267,6 +269,7 @@ fn every_command_has_a_manual_page() {
         gupfs-ost-remove.1
         gupfs-ost.1
         gupfs-rebalance.1
+        gupfs-resync.1
         gupfs-scrub.1
         gupfs-status.1
         gupfs-stop.1

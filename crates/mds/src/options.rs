@@ -37,6 +37,8 @@ pub struct MdsOptions {
     pub surveyed: Vec<SurveyedTarget>,
     /// After so long the stale members on an OST that is down get other OSTs; None: they wait for it.
     pub rebuild_after: Option<Duration>,
+    /// Bytes that the resync may copy a second; None: any number.
+    pub resync_rate: Option<u64>,
     /// All objects are verified once in so long; None: only if an administrator asks for it.
     pub scrub_period: Option<Duration>,
     /// Sessions outlive this server: a client that reports in time after a start keeps its session. Otherwise every start
@@ -67,6 +69,7 @@ impl MdsOptions {
             accept_loss: false,
             surveyed: Vec::new(),
             rebuild_after: Some(REBUILD_AFTER),
+            resync_rate: None,
             scrub_period: Some(SCRUB_PERIOD),
             keep_sessions: false,
         }

@@ -5,6 +5,7 @@ use crate::pending_work::ScrubRate;
 use gupfs_proto::FsError;
 use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, ClusterRequest, ScrubAction};
 use gupfs_proto::meta::{MetaReply, MetaRequest};
+use gupfs_proto::resync::ResyncChange;
 use gupfs_rpc::Service;
 use std::sync::Arc;
 
@@ -60,6 +61,14 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
             ClusterRequest::Rebalance { change } => self.parts.rebalance.manage(change).await,
             ClusterRequest::TargetsStop { targets } => {
                 self.parts.stopping_targets.tell_sessions(&targets).await
+            }
+            ClusterRequest::Resync { change } => {
+                if change != ResyncChange::Ask {
+                    tracing::info!(?change, "an administrator changes the pace of the resync");
+                }
+                let now = self.parts.clock.boot();
+                let state = self.parts.resync.manage(change, now);
+                Ok(ClusterReplyBody::Resync(state))
             }
             ClusterRequest::RemoveTarget { ost } => self.parts.target_records.remove(ost).await,
             ClusterRequest::Scrub { action } => {

@@ -6,8 +6,7 @@ use crate::metadata_leases::LeaseStatus;
 use crate::origin::RequestOrigin;
 use crate::osts::MdsTargetStatus;
 use crate::pending_work::{
-    ConfirmStatus, ConversionStatus, PurgeStatus, ReplacementStatus, ResyncStatus, ScrubStatus,
-    UnfinishedStatus,
+    ConfirmStatus, ConversionStatus, PurgeStatus, ReplacementStatus, ScrubStatus, UnfinishedStatus,
 };
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
@@ -19,6 +18,7 @@ use gupfs_namespace::Operation;
 use gupfs_proto::cluster::FailureDomain;
 use gupfs_proto::meta::{self, MetaReplyBody, StatFs};
 use gupfs_proto::rebalance::RebalanceState;
+use gupfs_proto::resync::ResyncState;
 use gupfs_proto::{OwnerEpoch, Seq, SessionId};
 use gupfs_store::log::Headroom;
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub struct MdsStatus {
     pub sweep: SweepStatus,
     pub confirm: ConfirmStatus,
     /// Mirrored files with stale members.
-    pub resync: ResyncStatus,
+    pub resync: ResyncState,
     /// Mirrored files with members on lost OSTs.
     pub replacement: ReplacementStatus,
     pub scrub: ScrubStatus,
@@ -162,7 +162,7 @@ impl Mds {
             unfinished: parts.unfinished.status(&parts.pending_truncates),
             sweep: parts.sweep.status(),
             confirm: parts.confirm.status(),
-            resync: parts.resync.status(),
+            resync: parts.resync.state(parts.clock.boot()),
             replacement: parts.replacement.status(),
             scrub: parts.scrub.status(),
             conversions: parts.conversions.status(),

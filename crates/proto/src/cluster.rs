@@ -9,6 +9,7 @@ use crate::ids::{
     WriteVerifier,
 };
 use crate::rebalance::{RebalanceChange, RebalanceState};
+use crate::resync::{ResyncChange, ResyncState};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,8 @@ pub enum ClusterRequest {
     /// An object server is about to stop its targets in order: sessions are told to use other members of mirrored stripes. The reply,
     /// `SessionsTold`, comes when they have replied, or after a while. Since version 9.
     TargetsStop { targets: Vec<StoppingTarget> },
+    /// An administrator holds back the resync of mirrored files, or asks how far it is. The reply is `Resync`. Since version 9.
+    Resync { change: ResyncChange },
 }
 
 /// A target that is about to be stopped.
@@ -405,6 +408,7 @@ pub enum ClusterReplyBody {
     SessionsTold {
         sessions: u64,
     },
+    Resync(ResyncState),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -26,6 +26,7 @@ pub mod meta;
 pub mod name;
 pub mod operations;
 pub mod rebalance;
+pub mod resync;
 pub mod roles;
 pub mod time;
 pub mod units;

@@ -81,6 +81,7 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::Scrub { .. }
             | cluster::ClusterRequest::Rebalance { .. }
             | cluster::ClusterRequest::TargetsStop { .. }
+            | cluster::ClusterRequest::Resync { .. }
             | cluster::ClusterRequest::Verifiers { .. } => &[Role::Oss],
             cluster::ClusterRequest::Map
             | cluster::ClusterRequest::Status

@@ -23,6 +23,7 @@ pub mod ost;
 #[cfg(feature = "tools")]
 mod own_executable;
 pub mod rebalance;
+pub mod resync;
 pub mod scrub;
 pub mod status;
 pub mod stop;

@@ -1,7 +1,7 @@
 //! `gupfs rebalance`: has the use of the OSTs evened out.
 
 use super::mds_requests::{MdsFlags, MdsRequests, show_progress};
-use crate::amount::parse_size;
+use crate::amount::parse_rate;
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
 use crate::node::show_rebalance;
@@ -155,9 +155,4 @@ async fn ask(requests: &MdsRequests, change: RebalanceChange) -> CliResult<Rebal
         ClusterReplyBody::Rebalancing(state) => Ok(state),
         _ => Err(requests.unexpected_reply("a rebalance")),
     }
-}
-
-/// "200MiB", "200MiB/s".
-fn parse_rate(text: &str) -> Result<u64, String> {
-    parse_size(text.strip_suffix("/s").unwrap_or(text))
 }

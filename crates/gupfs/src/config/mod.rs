@@ -44,6 +44,7 @@ pub struct Cluster {
 #[serde(deny_unknown_fields, default)]
 pub struct MetadataServer {
     pub rebuild_after: Option<TimeLimit>,
+    pub resync_rate: Option<Size>,
     pub scrub_period: Option<TimeLimit>,
 }
 

@@ -274,6 +274,9 @@ async fn start_mds(
     if let Some(limit) = settings.config.mds.rebuild_after {
         options.rebuild_after = limit.time();
     }
+    if let Some(rate) = &settings.config.mds.resync_rate {
+        options.resync_rate = Some(rate.0).filter(|rate| *rate > 0);
+    }
     if let Some(period) = settings.config.mds.scrub_period {
         options.scrub_period = period.time();
     }

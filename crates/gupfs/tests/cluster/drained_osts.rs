@@ -80,12 +80,12 @@ fn a_drained_server_is_switched_off_and_no_byte_is_lost() {
         &run(&cluster, "drain", 99, &[]),
         "no target with this number",
     );
-    // What is open for writing stays.
-    let held = OpenOptions::new()
-        .write(true)
-        .open(a.join(&plain[0]))
-        .unwrap();
-    write(&held, 0..1);
+    // Files that stay open for writing move, too.
+    let held = [&plain[0], &kept[0]].map(|path| {
+        let held = OpenOptions::new().write(true).open(a.join(path)).unwrap();
+        write(&held, 0..1);
+        held
+    });
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let rewriting = [&plain[1], &kept[1]];
@@ -93,31 +93,40 @@ fn a_drained_server_is_switched_off_and_no_byte_is_lost() {
             let (path, stop) = (b.join(path), &stop);
             scope.spawn(move || rewrite(&path, stop))
         });
+        let writing = held.each_ref().map(|file| {
+            let stop = &stop;
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    write(file, 0..3);
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            })
+        });
         for ost in &osts {
             let begun = run(&cluster, "drain", *ost, &[]);
             assert!(begun.status.success(), "{begun:?}");
         }
+        let paused = run(&cluster, "drain", osts[1], &["--pause"]);
+        assert!(paused.status.success(), "{paused:?}");
         // The drains go on after a restart of the metadata server, whose sweep for objects without a file runs at the same time.
         for _ in 0..4 {
             cluster.mds.kill();
             cluster.mds.start_again();
             std::thread::sleep(Duration::from_millis(700));
         }
-        cluster.wait_until("held back by an open file", |status| {
-            status["mds"]["replacement"]["draining"]
-                .as_array()
-                .is_some_and(|drains| drains.iter().any(|it| it["files_left"] == 1))
-        });
-        let on_both = osts.iter().map(|ost| run(&cluster, "remove", *ost, &[]));
-        let refusals = on_both.filter(|output| !output.status.success());
-        assert!(refusals.count() > 0, "an OST with an object was removed");
-        drop(held);
+        let early = run(&cluster, "remove", osts[1], &[]);
+        assert!(!early.status.success(), "an OST with objects was removed");
+        let resumed = run(&cluster, "drain", osts[1], &["--resume"]);
+        assert!(resumed.status.success(), "{resumed:?}");
         for ost in &osts {
             drained(&cluster, *ost);
         }
         stop.store(true, Ordering::Relaxed);
         for writer in writers {
             assert!(writer.join().unwrap() > 0);
+        }
+        for writer in writing {
+            writer.join().unwrap();
         }
     });
     for path in &kept {
@@ -133,6 +142,9 @@ fn a_drained_server_is_switched_off_and_no_byte_is_lost() {
     cluster.osses.remove(0).kill();
     fs::remove_dir_all(cluster.osts(0)).unwrap();
     // What this mount wrote to the former OST and did not sync is durable elsewhere.
+    for held in held {
+        held.sync_all().unwrap();
+    }
     for path in kept.iter().chain(&plain) {
         File::open(a.join(path)).unwrap().sync_all().unwrap();
     }

@@ -122,6 +122,10 @@ fn the_loss_of_a_disk_costs_no_byte_of_mirrored_files_and_no_wait() {
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("no target with this number"), "{said}");
 
+    // A file that stays open for writing gets its copies back, too.
+    let held = OpenOptions::new().write(true).open(a.join(&kept[1]));
+    let held = held.unwrap();
+    write(&held, 0..1);
     cluster.osses[0].kill();
     fs::remove_dir_all(cluster.osts(0)).unwrap();
     let mut told = BTreeSet::new();
@@ -169,6 +173,7 @@ fn the_loss_of_a_disk_costs_no_byte_of_mirrored_files_and_no_wait() {
     for path in &kept {
         wait_until_redundant(&a.join(path), &lost);
     }
+    write(&held, 1..2);
     cluster.wait_until("counted as redundant", |status| {
         let [replacement, resync] = ["replacement", "resync"].map(|task| &status["mds"][task]);
         replacement["files_replaced"].as_u64() > Some(0)
@@ -189,5 +194,6 @@ fn the_loss_of_a_disk_costs_no_byte_of_mirrored_files_and_no_wait() {
     file.sync_all().unwrap();
     drop(file);
     check(&b.join(&kept[0]), RECORDS);
+    held.sync_all().unwrap();
     cluster.osses[1].start_again();
 }

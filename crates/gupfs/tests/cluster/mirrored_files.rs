@@ -2,6 +2,7 @@
 
 use crate::running::{can_mount, command};
 use crate::test_cluster::TestCluster;
+use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -187,6 +188,59 @@ fn an_object_server_that_stops_in_order_keeps_no_writer_waiting() {
     cluster.osses[1].kill();
     check(&path, count);
     check(&seen, count);
+}
+
+/// Runs `gupfs resync`; its JSON.
+fn resync(cluster: &TestCluster, more: &[&str]) -> Value {
+    let key = cluster.key();
+    let args = ["resync", "--mds", &cluster.at, "--key", &key, "--json"];
+    let output = command().args(args).args(more).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_resync_keeps_to_its_rate_and_a_paused_one_copies_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let mut cluster = TestCluster::new(2, 1);
+    let a = cluster.mounts[0].at.clone();
+    fs::create_dir(a.join("kept")).unwrap();
+    set_mirrored(&a.join("kept"));
+    wait_until_all_targets_are_up(&a.join("kept"));
+    let path = a.join("kept/f");
+    let file = File::create_new(&path).unwrap();
+    write(&file, 0..10);
+    cluster.osses[0].kill();
+    write(&file, 0..80);
+    drop(file);
+    assert_eq!(resync(&cluster, &["--pause"])["is_paused"], true);
+    cluster.osses[0].start_again();
+    // As long as several rounds would take.
+    std::thread::sleep(Duration::from_secs(7));
+    let paused = resync(&cluster, &[]);
+    assert_eq!(
+        (&paused["is_expected"], &paused["bytes_copied"]),
+        (&true.into(), &0.into())
+    );
+    assert!(stale_objects(&path) > 0);
+
+    let begun = Instant::now();
+    let resumed = resync(&cluster, &["--rate", "2MiB/s", "--resume"]);
+    assert_eq!(resumed["rate"], 2 << 20);
+    let done = resync(&cluster, &["--wait"]);
+    let copied = done["bytes_copied"].as_u64().unwrap();
+    assert!(copied >= 70 * RECORD as u64, "{done}");
+    let least = Duration::from_secs_f64(copied as f64 / f64::from(2 << 20));
+    assert!(
+        begun.elapsed() >= least - Duration::from_millis(600),
+        "{:?}, {done}",
+        begun.elapsed()
+    );
+    assert_eq!(stale_objects(&path), 0);
+    cluster.osses[1].kill();
+    check(&path, 80);
 }
 
 /// Writes one record into each of the first MiBs of the file; returns the time that each took.

@@ -4,6 +4,7 @@
 //! bytes are compared here.
 
 use super::drain_pace::DrainPace;
+use super::resync_pace::ResyncPace;
 use crate::join;
 use crate::limits::OST_CALLS;
 use crate::osts::{Targets, are_right, unexpected_reply};
@@ -25,6 +26,24 @@ pub struct CopiedBytes {
     pub copied: u64,
 }
 
+/// What holds back a copy.
+pub enum CopyPace<'a> {
+    Full,
+    Drain(DrainPace<'a>),
+    Resync(ResyncPace<'a>),
+}
+
+impl CopyPace<'_> {
+    /// As `DrainPace::spend` and `ResyncPace::spend`.
+    async fn spend(&self, bytes: u64) -> Result<(), FsError> {
+        match self {
+            CopyPace::Full => Ok(()),
+            CopyPace::Drain(pace) => pace.spend(bytes).await,
+            CopyPace::Resync(pace) => pace.spend(bytes).await,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RegionsAre {
     Equal,
@@ -42,17 +61,9 @@ impl ObjectCopy<'_> {
     /// When this returns, the object has the source's bytes and length, on disk.
     ///
     /// # Errors
-    /// Of a target; also if the object's target was restarted meanwhile.
-    pub async fn run(&self) -> Result<CopiedBytes, FsError> {
+    /// Of a target; also if the object's target was restarted meanwhile, or the drain or the resync was paused.
+    pub async fn run(&self, pace: &CopyPace<'_>) -> Result<CopiedBytes, FsError> {
         tracing::trace!(target: "walk", file = file!(), "run");
-        self.run_at(None).await
-    }
-
-    /// `run` at the pace of a drain.
-    ///
-    /// # Errors
-    /// As of `run`; also if the drain is paused meanwhile.
-    pub async fn run_at(&self, pace: Option<&DrainPace<'_>>) -> Result<CopiedBytes, FsError> {
         let (targets, (ost, object)) = (self.targets, self.to);
         let mut bytes = CopiedBytes::default();
         let Some(source) = targets.stat_object(self.source.0, self.source.1).await? else {
@@ -89,9 +100,7 @@ impl ObjectCopy<'_> {
                 };
                 if let Some(under) = copied {
                     bytes.copied += len;
-                    if let Some(pace) = pace {
-                        pace.spend(len).await?;
-                    }
+                    pace.spend(len).await?;
                     verifier = self.check_same(verifier, under)?;
                 }
                 at += len;

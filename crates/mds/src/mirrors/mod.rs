@@ -9,9 +9,11 @@ mod copy;
 mod drain_pace;
 mod left_out;
 mod lost_members;
+mod member_replacer;
 mod moves;
 mod replacement;
 mod resync;
+mod resync_pace;
 mod writers;
 
 pub use left_out::{FailedMembers, MirrorKeeper};

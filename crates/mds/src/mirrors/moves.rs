@@ -1,11 +1,14 @@
 //! Moving a file's objects away from targets that are being drained.
 //!
-//! The bytes are copied while no session has the file's write lease, and the layout changes only if the file's record is still as it was. The
-//! objects on the former targets stay: a read that is under way may still use the former layout.
+//! Beside a session that has the file's write lease the bytes are copied until little is left; then the session gives the lease back for the last
+//! step. The layout changes only if the file's record is still as it was when no session had the lease. The objects on the former targets stay: a
+//! read that is under way may still use the former layout.
 
-use super::copy::ObjectCopy;
+use super::copy::{CopyPace, ObjectCopy};
 use super::drain_pace::DrainPace;
 use super::resync::owner_of;
+use super::writers::{FileWriters, hold_writers};
+use crate::limits::{COPIES_BESIDE_WRITER, WRITER_HELD_MAX, WRITER_PATIENCE};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
 use crate::shard_driver::ShardDriver;
@@ -16,12 +19,14 @@ use gupfs_namespace::{
 };
 use gupfs_platform::Clock;
 use gupfs_proto::meta::PlacementTarget;
-use gupfs_proto::{Component, FsError, InodeId, OstId, Presence};
+use gupfs_proto::{Component, FsError, InodeId, ObjectId, OstId, Presence};
+use std::pin::pin;
 
 pub struct FileMover<'a> {
     pub store: &'a MetadataStore,
     pub driver: &'a ShardDriver,
     pub targets: &'a Targets,
+    pub writers: &'a dyn FileWriters,
     pub clock: &'a Clock,
 }
 
@@ -34,6 +39,23 @@ pub enum FileMove {
     },
     /// Objects must stay there now, for this reason.
     Left(String),
+}
+
+/// Whether writers wait for a copy.
+#[derive(Clone, Copy)]
+enum PacedBy {
+    Drain,
+    Nothing,
+}
+
+/// An object that goes to another target.
+struct ObjectMove {
+    /// Component and object index.
+    position: (u32, u32),
+    object: ObjectId,
+    from: OstId,
+    to: OstId,
+    has_bytes: bool,
 }
 
 impl FileMover<'_> {
@@ -55,56 +77,181 @@ impl FileMover<'_> {
         if !file.layout.objects(ino).any(|(_, _, ost, ..)| is_left(ost)) {
             return Ok(FileMove::Elsewhere);
         }
-        if file.write_leases > 0 {
-            return Ok(FileMove::Left(format!("inode {ino} is being written")));
-        }
-        if file.truncating.is_some() {
-            return Ok(FileMove::Left(format!("inode {ino} is being truncated")));
-        }
         // Until the layout names the copies, the sweep would take them for leftovers of a power loss.
         let _no_sweep = self.targets.unnamed_objects.read().await;
+        match file.write_leases {
+            0 => {
+                let moves = match self.plan(ino, &inode, &[], &is_left)? {
+                    Ok(moves) => moves,
+                    Err(why) => return Ok(FileMove::Left(why)),
+                };
+                self.move_at_rest(ino, (key.clone(), value), &inode, &moves, PacedBy::Drain)
+                    .await
+            }
+            _ => self.move_beside_writers(ino, key, &inode, is_left).await,
+        }
+    }
+
+    /// Copies while sessions write the file, and takes it from them for the last step.
+    async fn move_beside_writers(
+        &self,
+        ino: InodeId,
+        key: &RecordKey,
+        inode: &Inode,
+        is_left: impl Fn(OstId) -> bool,
+    ) -> Result<FileMove, FsError> {
+        let moves = match self.plan(ino, inode, &[], &is_left)? {
+            Ok(moves) => moves,
+            Err(why) => return Ok(FileMove::Left(why)),
+        };
+        if let Err(why) = self.copy_beside_writers(ino, inode, &moves).await {
+            return Ok(FileMove::Left(why));
+        }
+        let Some(held) = hold_writers(self.writers, ino, self.clock).await? else {
+            let why = format!("inode {ino} is being written by a session that does not answer");
+            return Ok(FileMove::Left(why));
+        };
+        let Some(value) = self.store.get_now(key).await? else {
+            return Ok(FileMove::Elsewhere);
+        };
+        let inode = Inode::decode(&value).map_err(|error| damaged_record(key, error))?;
+        // To where they were copied; objects may have been created since.
+        let moves = match self.plan(ino, &inode, &moves, &is_left)? {
+            Ok(moves) => moves,
+            Err(why) => return Ok(FileMove::Left(why)),
+        };
+        let moving = self.move_at_rest(ino, (key.clone(), value), &inode, &moves, PacedBy::Nothing);
+        let mut moving = pin!(moving);
+        tokio::select! {
+            biased;
+            moved = moving.as_mut() => return moved,
+            () = self.clock.sleep(WRITER_PATIENCE) => {}
+        }
+        // A target is slow. The writers go on, and their leases make the move begin again.
+        drop(held);
+        moving.await
+    }
+
+    /// Copies until little is left to copy.
+    ///
+    /// # Errors
+    /// Why the file must be left as it is.
+    async fn copy_beside_writers(
+        &self,
+        ino: InodeId,
+        inode: &Inode,
+        moves: &[ObjectMove],
+    ) -> Result<(), String> {
+        for _ in 0..COPIES_BESIDE_WRITER {
+            let begun = self.clock.boot();
+            self.copy_all(inode, moves, PacedBy::Drain).await?;
+            if self.clock.boot().since(begun) <= WRITER_HELD_MAX {
+                return Ok(());
+            }
+        }
+        Err(format!(
+            "inode {ino} is being written, and copying it takes longer than a writer may wait"
+        ))
+    }
+
+    /// Where the file's objects go that are on targets for which `is_left` holds: there where `before` has moved them, if it has.
+    ///
+    /// # Errors
+    /// The inner result: why the file must be left as it is.
+    fn plan(
+        &self,
+        ino: InodeId,
+        inode: &Inode,
+        before: &[ObjectMove],
+        is_left: impl Fn(OstId) -> bool,
+    ) -> Result<Result<Vec<ObjectMove>, String>, FsError> {
+        let file = inode.file()?;
+        if file.truncating.is_some() {
+            return Ok(Err(format!("inode {ino} is being truncated")));
+        }
         let placement = self.targets.placement();
         let mut layout = file.layout.clone();
-        let (mut objects, mut bytes) = (Vec::new(), 0);
+        let mut moves = Vec::new();
         for (at, component) in file.layout.components.iter().enumerate() {
             for (index, from) in component.targets.iter().enumerate() {
                 if !is_left(*from) {
                     continue;
                 }
-                let Some(to) = destination(&layout.components[at], index, &placement, ino) else {
-                    return Ok(FileMove::Left(format!(
+                let object = component.object(ino, index);
+                let same = |other: &&ObjectMove| other.object == object && other.from == *from;
+                let chosen = before.iter().find(same).map(|other| other.to);
+                let choose = || destination(&layout.components[at], index, &placement, ino);
+                let Some(to) = chosen.or_else(choose) else {
+                    return Ok(Err(format!(
                         "no OST with space can take an object of inode {ino}"
                     )));
                 };
                 layout.components[at].targets[index] = to;
-                objects.push((at as u32, index as u32, to));
                 // A stale member is filled there by the resync, and what was never written is nowhere.
                 let presence = component.presence.get(index);
-                if matches!(presence, Presence::Stale | Presence::Never) {
-                    continue;
-                }
-                if let Some(down) = [*from, to].iter().find(|ost| !self.targets.is_up(**ost)) {
-                    return Ok(FileMove::Left(format!("ost{down} is not up")));
-                }
-                let object = component.object(ino, index);
-                let copy = ObjectCopy {
-                    targets: self.targets,
-                    source: (*from, object),
-                    to: (to, object),
-                    owner: owner_of(&inode),
-                };
-                match self.copy(&copy).await {
-                    Ok(copied) => bytes += copied,
-                    Err(error) => return Ok(FileMove::Left(error.to_string())),
-                }
+                moves.push(ObjectMove {
+                    position: (at as u32, index as u32),
+                    object,
+                    from: *from,
+                    to,
+                    has_bytes: !matches!(presence, Presence::Stale | Presence::Never),
+                });
             }
         }
+        Ok(Ok(moves))
+    }
+
+    /// Copies the objects that have bytes; returns how many were copied.
+    ///
+    /// # Errors
+    /// Why the file must be left as it is.
+    async fn copy_all(
+        &self,
+        inode: &Inode,
+        moves: &[ObjectMove],
+        paced_by: PacedBy,
+    ) -> Result<u64, String> {
+        let mut bytes = 0;
+        for planned in moves.iter().filter(|planned| planned.has_bytes) {
+            let ends = [planned.from, planned.to];
+            if let Some(down) = ends.iter().find(|ost| !self.targets.is_up(**ost)) {
+                return Err(format!("ost{down} is not up"));
+            }
+            let copy = ObjectCopy {
+                targets: self.targets,
+                source: (planned.from, planned.object),
+                to: (planned.to, planned.object),
+                owner: owner_of(inode),
+            };
+            let copied = self.copy(&copy, paced_by).await;
+            bytes += copied.map_err(|error| error.to_string())?;
+        }
+        Ok(bytes)
+    }
+
+    /// Moves the objects of a file that no session writes, by its record.
+    async fn move_at_rest(
+        &self,
+        ino: InodeId,
+        record: (RecordKey, Bytes),
+        inode: &Inode,
+        moves: &[ObjectMove],
+        paced_by: PacedBy,
+    ) -> Result<FileMove, FsError> {
+        if inode.file()?.write_leases > 0 {
+            return Ok(FileMove::Left(format!("inode {ino} is being written")));
+        }
+        let bytes = match self.copy_all(inode, moves, paced_by).await {
+            Ok(bytes) => bytes,
+            Err(why) => return Ok(FileMove::Left(why)),
+        };
+        let to = |planned: &ObjectMove| {
+            let (component, index) = planned.position;
+            (component, index, planned.to)
+        };
+        let objects = moves.iter().map(to).collect();
         let op = BackgroundOp::MoveObjects { ino, objects };
-        let unchanged = (key.clone(), value);
-        let applied = self
-            .driver
-            .apply_if_unchanged(&op, Some(&unchanged))
-            .await?;
+        let applied = self.driver.apply_if_unchanged(&op, Some(&record)).await?;
         let Some(applied) = applied else {
             return Ok(FileMove::Left(format!("inode {ino} has changed meanwhile")));
         };
@@ -115,16 +262,19 @@ impl FileMover<'_> {
     }
 
     /// Returns the number of bytes copied.
-    async fn copy(&self, copy: &ObjectCopy<'_>) -> Result<u64, FsError> {
+    async fn copy(&self, copy: &ObjectCopy<'_>, paced_by: PacedBy) -> Result<u64, FsError> {
         let (ost, object) = copy.to;
         // The object may have been there before, and a change that a client gave up then may still be on its way.
         self.targets.fence_object(ost, object).await?;
-        let pace = DrainPace {
-            targets: self.targets,
-            clock: self.clock,
-            ost: copy.source.0,
+        let pace = match paced_by {
+            PacedBy::Nothing => CopyPace::Full,
+            PacedBy::Drain => CopyPace::Drain(DrainPace {
+                targets: self.targets,
+                clock: self.clock,
+                ost: copy.source.0,
+            }),
         };
-        copy.run_at(Some(&pace)).await.map(|bytes| bytes.copied)
+        copy.run(&pace).await.map(|bytes| bytes.copied)
     }
 }
 

@@ -5,7 +5,9 @@
 //! no other failure domain has an OST with space, make it walk again.
 
 use super::lost_members::{has_lost_bytes, lost_member_osts};
+use super::member_replacer::MemberReplacer;
 use super::moves::{FileMove, FileMover, bytes_to_move};
+use super::writers::FileWriters;
 use crate::limits::{INODE_WALK_PAUSE, INODE_WALK_REST, REPLACE_EVERY, SCAN_STEP};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
@@ -15,9 +17,7 @@ use crate::pending_work::{
 use crate::shard_driver::ShardDriver;
 use crate::store::{MetadataStore, damaged_record};
 use bytes::Bytes;
-use gupfs_namespace::{
-    BackgroundOp, Inode, InodeBody, KeyRange, ParsedKey, Record, RecordKey, RecordKind,
-};
+use gupfs_namespace::{Inode, InodeBody, KeyRange, ParsedKey, Record, RecordKey, RecordKind};
 use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::{FsError, InodeId, Layout, OstId, Seq};
 use std::collections::BTreeSet;
@@ -29,6 +29,7 @@ pub struct ReplacementTask {
     pub targets: Arc<Targets>,
     pub progress: Arc<ReplacementProgress>,
     pub resync: Arc<ResyncProgress>,
+    pub writers: Arc<dyn FileWriters>,
     pub clock: Clock,
 }
 
@@ -141,6 +142,7 @@ impl ReplacementTask {
         let inode = Inode::decode(&value).map_err(|error| damaged_record(key, error))?;
         let bytes = bytes_to_move(&inode, is_left);
         let mover = FileMover {
+            writers: &*self.writers,
             clock: &self.clock,
             store: &self.store,
             driver: &self.driver,
@@ -208,14 +210,14 @@ impl ReplacementTask {
             if osts.is_empty() {
                 continue;
             }
-            for ost in osts {
-                let op = BackgroundOp::ReplaceMembers {
-                    ino,
-                    ost,
-                    only_stale: false,
-                };
-                newest = newest.max(self.driver.background_op(&op).await?);
-            }
+            let replacer = MemberReplacer {
+                store: &self.store,
+                driver: &self.driver,
+                targets: &self.targets,
+                writers: &*self.writers,
+                clock: &self.clock,
+            };
+            newest = newest.max(replacer.replace(ino, osts, false).await?);
             self.note_outcome(key, layout, is_lost, round).await?;
         }
         self.store

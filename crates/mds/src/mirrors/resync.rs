@@ -3,8 +3,10 @@
 //! It copies beside a session that has the file's write lease, and takes the lease away for the last step alone: what has changed since is copied
 //! while no session has it. The members are recorded as full only if the file's record is still as it was then. A stale member on an OST that has been down for long gets another OST first.
 
-use super::copy::{CopiedBytes, ObjectCopy};
-use super::writers::FileWriters;
+use super::copy::{CopiedBytes, CopyPace, ObjectCopy};
+use super::member_replacer::MemberReplacer;
+use super::resync_pace::ResyncPace;
+use super::writers::{FileWriters, hold_writers};
 use crate::join;
 use crate::limits::{
     COPIES_BESIDE_WRITER, RESYNC_EVERY, RESYNC_FILES, RESYNC_OBJECTS, SCAN_STEP, WRITER_HELD_MAX,
@@ -12,7 +14,7 @@ use crate::limits::{
 };
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
-use crate::pending_work::{ResyncProgress, ResyncRound};
+use crate::pending_work::{ResyncProgress, ResyncRound, RoundWork};
 use crate::shard_driver::ShardDriver;
 use crate::store::{MetadataStore, damaged_record};
 use bytes::Bytes;
@@ -76,7 +78,7 @@ impl ResyncTask {
 
     /// One round over all files with stale members, if there may be any.
     pub async fn resync_all(&self) {
-        if self.progress.take() {
+        if self.progress.take(self.clock.boot()) {
             let round = self.resync_round().await;
             self.progress.ended(round);
         }
@@ -84,6 +86,7 @@ impl ResyncTask {
 
     async fn resync_round(&self) -> Result<ResyncRound, FsError> {
         let mut round = ResyncRound::default();
+        self.progress.round_found(self.work_found().await?);
         for shard in self.store.all_shards() {
             let mut range = KeyRange::of_kind(shard, RecordKind::StaleMembers);
             loop {
@@ -107,12 +110,57 @@ impl ResyncTask {
         Ok(round)
     }
 
+    /// The files with stale members, and the bytes of these.
+    async fn work_found(&self) -> Result<RoundWork, FsError> {
+        let mut found = RoundWork::default();
+        for shard in self.store.all_shards() {
+            let mut range = KeyRange::of_kind(shard, RecordKind::StaleMembers);
+            loop {
+                let records = self.store.scan_now(&range, SCAN_STEP).await?;
+                for (key, _) in &records {
+                    if let Some(ParsedKey::StaleMembers(ino)) = key.parse() {
+                        found.files += 1;
+                        found.bytes = found.bytes.saturating_add(self.stale_bytes(ino).await);
+                    }
+                }
+                match records.last() {
+                    Some((last, _)) if records.len() == SCAN_STEP => range.from = last.successor(),
+                    _ => break,
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// How long the file's stale members are when they are full again, and not more than what all objects of the file occupy. 0 for a file whose
+    /// record cannot be read: its resync tells why.
+    async fn stale_bytes(&self, ino: InodeId) -> u64 {
+        let value = self.store.get_now(&RecordKey::inode(ino)).await;
+        let inode = value.ok().flatten().map(|value| Inode::decode(&value));
+        let Some(Ok(inode)) = inode else {
+            return 0;
+        };
+        let Ok(file) = inode.file() else {
+            return 0;
+        };
+        let objects = file.layout.objects(ino);
+        let stale = objects.filter(|(.., presence)| *presence == Presence::Stale);
+        let bytes = stale.fold(0u64, |bytes, (component, index, ..)| {
+            let component = &file.layout.components[component];
+            bytes.saturating_add(component.object_size(index, inode.size))
+        });
+        bytes.min(inode.blocks.saturating_mul(512))
+    }
+
     /// Resyncs a file and notes what it took; returns why it has stale members still.
     ///
     /// # Errors
     /// Of the store.
     async fn resync_and_note(&self, ino: InodeId) -> Result<Option<String>, FsError> {
-        match self.resync_file(ino).await {
+        let bytes = self.stale_bytes(ino).await;
+        let resynced = self.resync_file(ino).await;
+        self.progress.round_passed(bytes);
+        match resynced {
             Ok(FileResync::Done(bytes)) => {
                 self.progress.file_done(bytes.compared, bytes.copied);
                 Ok(None)
@@ -134,24 +182,22 @@ impl ResyncTask {
             inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
         }
         if inode.file()?.write_leases == 0 {
-            return self.resync_at_rest(ino, key, value, &inode).await;
+            return self
+                .resync_at_rest(ino, (key, value), &inode, &self.pace())
+                .await;
         }
         if let Some(why) = self.copy_beside_writer(ino, &inode).await? {
             return Ok(FileResync::Left(why));
         }
-        let held = tokio::select! {
-            biased;
-            held = self.writers.hold(ino) => held?,
-            () = self.clock.sleep(WRITER_PATIENCE) => {
-                let why = format!("inode {ino} is being written by a session that does not answer");
-                return Ok(FileResync::Left(why));
-            }
+        let Some(held) = hold_writers(&*self.writers, ino, &self.clock).await? else {
+            let why = format!("inode {ino} is being written by a session that does not answer");
+            return Ok(FileResync::Left(why));
         };
         let Some(value) = self.store.get_now(&key).await? else {
             return self.record_synced(ino, Vec::new(), None).await;
         };
         let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
-        let mut resync = pin!(self.resync_at_rest(ino, key, value, &inode));
+        let mut resync = pin!(self.resync_at_rest(ino, (key, value), &inode, &CopyPace::Full));
         tokio::select! {
             biased;
             resynced = resync.as_mut() => return resynced,
@@ -162,6 +208,14 @@ impl ResyncTask {
         resync.await
     }
 
+    /// The pace of copies for which nobody waits.
+    fn pace(&self) -> CopyPace<'_> {
+        CopyPace::Resync(ResyncPace {
+            progress: &self.progress,
+            clock: &self.clock,
+        })
+    }
+
     /// Copies until little is left to copy, while a session writes the file. Returns why the file must be left as it is.
     async fn copy_beside_writer(
         &self,
@@ -170,10 +224,11 @@ impl ResyncTask {
     ) -> Result<Option<String>, FsError> {
         for _ in 0..COPIES_BESIDE_WRITER {
             let begun = self.clock.boot();
-            let copied = self.copy_members(ino, inode).await?;
+            let copied = self.copy_members(ino, inode, &self.pace()).await?;
             if let (true, Some(why)) = (copied.synced.is_empty(), copied.left) {
                 return Ok(Some(why));
             }
+            // The next pass is not held back. It has what was written during this one to copy.
             if self.clock.boot().since(begun) <= WRITER_HELD_MAX {
                 return Ok(None);
             }
@@ -187,9 +242,9 @@ impl ResyncTask {
     async fn resync_at_rest(
         &self,
         ino: InodeId,
-        key: RecordKey,
-        value: Bytes,
+        record: (RecordKey, Bytes),
         inode: &Inode,
+        pace: &CopyPace<'_>,
     ) -> Result<FileResync, FsError> {
         let file = inode.file()?;
         if file.write_leases > 0 {
@@ -198,13 +253,11 @@ impl ResyncTask {
         if file.truncating.is_some() {
             return Ok(FileResync::Left(format!("inode {ino} is being truncated")));
         }
-        let copied = self.copy_members(ino, inode).await?;
+        let copied = self.copy_members(ino, inode, pace).await?;
         if let (true, Some(why)) = (copied.synced.is_empty(), &copied.left) {
             return Ok(FileResync::Left(why.clone()));
         }
-        let result = self
-            .record_synced(ino, copied.synced, Some((key, value)))
-            .await?;
+        let result = self.record_synced(ino, copied.synced, Some(record)).await?;
         Ok(match (result, copied.left) {
             (FileResync::Done(_), None) => FileResync::Done(copied.bytes),
             (FileResync::Done(_), Some(why)) | (FileResync::Left(why), _) => FileResync::Left(why),
@@ -212,7 +265,12 @@ impl ResyncTask {
     }
 
     /// Copies the file's bytes to its stale members.
-    async fn copy_members(&self, ino: InodeId, inode: &Inode) -> Result<CopiedMembers, FsError> {
+    async fn copy_members(
+        &self,
+        ino: InodeId,
+        inode: &Inode,
+        pace: &CopyPace<'_>,
+    ) -> Result<CopiedMembers, FsError> {
         let (file, owner) = (inode.file()?, owner_of(inode));
         let (mut copies, mut left) = (Vec::new(), None);
         for (component, index, ost, object, presence) in file.layout.objects(ino) {
@@ -238,7 +296,7 @@ impl ResyncTask {
             copies.push(async move {
                 // A change that a client has given up since may still be on its way.
                 self.targets.fence_object(ost, object).await?;
-                let copied = copy.run().await?;
+                let copied = copy.run(pace).await?;
                 Ok::<_, FsError>(((component as u32, index as u32), copied))
             });
         }
@@ -268,22 +326,22 @@ impl ResyncTask {
         let objects = inode.file()?.layout.objects(ino);
         let stale = objects.filter(|(.., presence)| *presence == Presence::Stale);
         let osts: BTreeSet<OstId> = stale.map(|(_, _, ost, ..)| ost).collect();
-        let mut newest = None;
-        for ost in osts {
-            if self.targets.is_down_for(ost, rebuild_after) {
-                let op = BackgroundOp::ReplaceMembers {
-                    ino,
-                    ost,
-                    only_stale: true,
-                };
-                newest = newest.max(Some(self.driver.background_op(&op).await?));
-            }
+        let is_down = |ost: &OstId| self.targets.is_down_for(*ost, rebuild_after);
+        let down: Vec<OstId> = osts.into_iter().filter(is_down).collect();
+        if down.is_empty() {
+            return Ok(false);
         }
-        if let Some(newest) = newest {
-            let origin = RequestOrigin::server("replace members");
-            self.store.durable(origin, newest).await?;
-        }
-        Ok(newest.is_some())
+        let replacer = MemberReplacer {
+            store: &self.store,
+            driver: &self.driver,
+            targets: &self.targets,
+            writers: &*self.writers,
+            clock: &self.clock,
+        };
+        let newest = replacer.replace(ino, down, true).await?;
+        let origin = RequestOrigin::server("replace members");
+        self.store.durable(origin, newest).await?;
+        Ok(true)
     }
 
     async fn record_synced(

@@ -1,5 +1,7 @@
-//! Keeping the writers of a file waiting, for the last step of a resync.
+//! Keeping the writers of a file waiting, for the last step of a resync, or while members get other OSTs.
 
+use crate::limits::WRITER_PATIENCE;
+use gupfs_platform::Clock;
 use gupfs_proto::{FsError, InodeId};
 use std::future::Future;
 use std::pin::Pin;
@@ -14,4 +16,17 @@ pub type HoldWriters<'a> =
 pub trait FileWriters: Send + Sync + 'static {
     /// Has each session give back its write lease of a file. Those that want it wait, in order, behind the result.
     fn hold(&self, ino: InodeId) -> HoldWriters<'_>;
+}
+
+/// Takes a file from its writers. None: one does not answer.
+pub async fn hold_writers<'a>(
+    writers: &'a dyn FileWriters,
+    ino: InodeId,
+    clock: &Clock,
+) -> Result<Option<HeldWriters<'a>>, FsError> {
+    tokio::select! {
+        biased;
+        held = writers.hold(ino) => held.map(Some),
+        () = clock.sleep(WRITER_PATIENCE) => Ok(None),
+    }
 }

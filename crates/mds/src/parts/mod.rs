@@ -72,6 +72,8 @@ pub struct MdsPartsInput {
     /// Sessions outlive the server.
     pub keeps_sessions: bool,
     pub rebuild_after: Option<Duration>,
+    /// Bytes that the resync may copy a second.
+    pub resync_rate: Option<u64>,
     pub scrub_period: Option<Duration>,
 }
 
@@ -129,7 +131,10 @@ pub struct MdsParts {
 impl MdsParts {
     pub fn new(input: MdsPartsInput) -> MdsParts {
         let lower = LowerParts::new(&input);
-        let pending = PendingParts::default();
+        let pending = PendingParts {
+            resync: Arc::new(ResyncProgress::new(input.resync_rate)),
+            ..PendingParts::default()
+        };
         let driving = DriverParts::new(&input, &lower, &pending);
         let handling = RequestParts::new(&input, &lower, &pending, &driving);
         let clock = input.platform.clock;
@@ -302,6 +307,7 @@ impl MdsParts {
                 targets: self.targets.clone(),
                 progress: self.replacement.clone(),
                 resync: self.resync.clone(),
+                writers: self.lease_callbacks.clone(),
                 clock: self.clock.clone(),
             },
             scrub: ScrubTask {

@@ -24,7 +24,7 @@ pub use removed_files::{RemovedFile, RemovedFiles};
 pub use replacements::{
     DrainEstimate, ReplacementProgress, ReplacementRound, ReplacementStatus, WalkedDrain,
 };
-pub use resyncs::{ResyncProgress, ResyncRound, ResyncStatus};
+pub use resyncs::{ResyncProgress, ResyncRound, RoundWork};
 pub use scrubs::{DamagedObject, FileScrubbed, ScrubProgress, ScrubRate, ScrubStatus};
 pub use truncates::{PendingTruncate, PendingTruncates};
 pub use unfinished::{UnfinishedStatus, UnfinishedWork};

@@ -195,6 +195,7 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
         issuer,
         keeps_sessions: options.keep_sessions,
         rebuild_after: options.rebuild_after,
+        resync_rate: options.resync_rate,
         scrub_period: options.scrub_period,
     })
 }

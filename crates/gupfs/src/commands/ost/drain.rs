@@ -1,7 +1,7 @@
 //! `gupfs ost drain`: has the objects of a target moved to other targets.
 
 use super::target::{TargetFlags, TargetRequests};
-use crate::amount::{parse_size, show_count, show_size, show_time};
+use crate::amount::{parse_rate, show_count, show_size, show_time};
 use crate::commands::mds_requests::show_progress;
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
@@ -180,10 +180,6 @@ async fn room_part(
         ClusterReplyBody::DrainRoom(part) => Ok(part),
         _ => Err(requests.unexpected_reply()),
     }
-}
-
-fn parse_rate(text: &str) -> Result<u64, String> {
-    parse_size(text.strip_suffix("/s").unwrap_or(text))
 }
 
 fn describe(state: &DrainState) -> String {

@@ -4,7 +4,7 @@ mod offline;
 mod text;
 
 pub use offline::Offline;
-pub use text::{show_domains, show_rebalance};
+pub use text::{show_domains, show_rebalance, show_resync};
 
 use super::Parts;
 use gupfs_fuse::FuseTransport;

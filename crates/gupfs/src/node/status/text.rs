@@ -7,6 +7,7 @@ use gupfs_oss::AuthorizerStatus;
 use gupfs_proto::OstId;
 use gupfs_proto::cluster::FailureDomain;
 use gupfs_proto::rebalance::RebalanceState;
+use gupfs_proto::resync::ResyncState;
 use gupfs_rpc::{ClientConnectionStatus, RpcServerStatus};
 use gupfs_store::object::{OstState, OstStatus};
 use std::fmt::Write;
@@ -274,20 +275,8 @@ fn background_tasks(out: &mut String, mds: &MdsStatus) {
         );
     }
     let resync = &mds.resync;
-    if resync.files_left > 0 {
-        let _ = writeln!(
-            out,
-            "resync    {} files have copies that lack writes · {} brought up to date, {} copied of {} compared",
-            show_count(resync.files_left),
-            show_count(resync.files_done),
-            show_size(resync.bytes_copied),
-            show_size(resync.bytes_compared)
-        );
-    } else if resync.is_expected {
-        let _ = writeln!(
-            out,
-            "resync    it is due or under way: some files may have copies that lack writes"
-        );
+    if resync.is_expected || resync.is_paused || resync.files_left > 0 {
+        let _ = writeln!(out, "resync    {}", show_resync(resync));
     }
     scrub_text(out, mds);
     replacement_text(out, mds);
@@ -359,6 +348,38 @@ fn conversion_text(out: &mut String, mds: &MdsStatus) {
         show_count(conversions.files_converted),
         show_size(conversions.bytes_copied)
     );
+}
+
+/// "3 files have copies that lack writes · 120 MiB left to compare, remaining time about 3 s · 4 brought up to date, 1.0 MiB copied of 9.0 MiB compared".
+pub fn show_resync(resync: &ResyncState) -> String {
+    let mut text = match (resync.files_left, resync.is_expected) {
+        (0, true) => {
+            "it is due or under way: some files may have copies that lack writes".to_string()
+        }
+        (0, false) => "all copies of mirrored files are up to date".to_string(),
+        (files, _) => format!("{} files have copies that lack writes", show_count(files)),
+    };
+    if resync.is_paused {
+        text += " · PAUSED (`gupfs resync --resume`)";
+    } else if let Some(seconds) = resync.seconds_left {
+        let (left, time) = (
+            show_size(resync.bytes_left),
+            show_time(Duration::from_secs(seconds)),
+        );
+        text += &format!(" · {left} left to compare, remaining time about {time}");
+    }
+    if let Some(rate) = resync.rate {
+        text += &format!(" · copies no more than {}/s", show_size(rate));
+    }
+    if resync.files_done > 0 || resync.files_left > 0 {
+        text += &format!(
+            " · {} brought up to date, {} copied of {} compared",
+            show_count(resync.files_done),
+            show_size(resync.bytes_copied),
+            show_size(resync.bytes_compared)
+        );
+    }
+    text
 }
 
 /// How far the rebalance is.

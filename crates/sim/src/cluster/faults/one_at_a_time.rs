@@ -28,6 +28,9 @@ const RESYNC_BEGINS_WITHIN: u64 = 10_000;
 /// Longest time with a full disk, in milliseconds.
 const FULL_MAX: u64 = 6_000;
 
+/// In milliseconds, how long a client that is killed may have written what only some servers got.
+const LAST_WRITES: u64 = 500;
+
 /// After this time the session of a killed client has ended, and its files have been recovered.
 const SESSION_ENDED_AFTER: Duration = Duration::from_secs(26);
 
@@ -193,9 +196,20 @@ async fn kill_client(cluster: &Arc<SimulatedCluster>, random: &FakeRandom) {
     let client_host = &cluster.client_hosts[number];
     let reserved = cluster.fault_record.reserve_client_fault() && client_host.reserve();
     assert!(reserved, "no other fault concerns a client");
-    cluster.record(format_args!("c{number} is killed"));
+    // Its last writes reach the other servers only.
+    let unreached = (random.one_in(2)).then(|| random.below(cluster.osses.len() as u64) as usize);
+    if let Some(oss) = unreached {
+        cluster.monitor.stall(number, oss, 2 * SESSION_ENDED_AFTER);
+        cluster.sleep(millis(random, LAST_WRITES)).await;
+    }
+    cluster.record(format_args!(
+        "c{number} is killed, its last writes have not reached {unreached:?}"
+    ));
     cluster.monitor.count("kill of a client");
     client_host.end().await;
+    if let Some(oss) = unreached {
+        (cluster.monitor).stall(number, oss, Duration::ZERO);
+    }
     cluster.sleep(SESSION_ENDED_AFTER).await;
     start_client(cluster, client_host);
     client_host.wait_for_client().await;

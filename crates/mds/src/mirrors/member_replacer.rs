@@ -1,0 +1,97 @@
+//! Gives a file's members other OSTs.
+
+use super::writers::{FileWriters, hold_writers};
+use crate::osts::Targets;
+use crate::shard_driver::ShardDriver;
+use crate::store::{MetadataStore, damaged_record};
+use gupfs_namespace::{BackgroundOp, Inode, Record, RecordKey, choose_replacement};
+use gupfs_platform::Clock;
+use gupfs_proto::meta::PlacementTarget;
+use gupfs_proto::{Component, FsError, InodeId, OstId, Presence, Seq};
+
+pub struct MemberReplacer<'a> {
+    pub store: &'a MetadataStore,
+    pub driver: &'a ShardDriver,
+    pub targets: &'a Targets,
+    pub writers: &'a dyn FileWriters,
+    pub clock: &'a Clock,
+}
+
+impl MemberReplacer<'_> {
+    /// Gives the file's members on these OSTs other OSTs, where they are stale, as far as there are OSTs for them; `only_stale`: only those that
+    /// are stale now. Sessions that write the file give back their leases first, if there is anything to do. Returns the newest change.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub async fn replace(
+        &self,
+        ino: InodeId,
+        osts: impl IntoIterator<Item = OstId>,
+        only_stale: bool,
+    ) -> Result<Seq, FsError> {
+        let mut newest = Seq(0);
+        for ost in osts {
+            let must_hold = self.is_kept_by_writers(ino, ost, only_stale).await?;
+            let _held = match must_hold {
+                true => hold_writers(self.writers, ino, self.clock).await?,
+                false => None,
+            };
+            let op = BackgroundOp::ReplaceMembers {
+                ino,
+                ost,
+                only_stale,
+            };
+            newest = newest.max(self.driver.background_op(&op).await?);
+        }
+        Ok(newest)
+    }
+
+    /// Whether there is an OST for a member on this one, and a session writes the file.
+    async fn is_kept_by_writers(
+        &self,
+        ino: InodeId,
+        ost: OstId,
+        only_stale: bool,
+    ) -> Result<bool, FsError> {
+        let key = RecordKey::inode(ino);
+        let Some(value) = self.store.get_now(&key).await? else {
+            return Ok(false);
+        };
+        let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+        let file = inode.file()?;
+        if file.write_leases == 0 {
+            return Ok(false);
+        }
+        let placement = self.targets.placement();
+        let components = file.layout.components.iter();
+        let mut mirrored = components.filter(|component| component.is_mirrored());
+        Ok(mirrored.any(|component| {
+            let mut members = 0..component.targets.len();
+            members.any(|index| {
+                let is_stale = component.presence.get(index) == Presence::Stale;
+                component.targets[index] == ost
+                    && (is_stale || !only_stale)
+                    && has_other_ost(component, index, &placement, ino)
+            })
+        }))
+    }
+}
+
+/// Whether there is an OST for this member, and another one from which its bytes can be copied.
+fn has_other_ost(
+    component: &Component,
+    index: usize,
+    placement: &[PlacementTarget],
+    ino: InodeId,
+) -> bool {
+    let stripe = component.stripe_of(index);
+    let is_up = |member: usize| {
+        let ost = component.targets[member];
+        (placement.iter()).any(|target| target.ost == ost && target.is_up)
+    };
+    let mut sources = component.full_members(stripe);
+    let others = component.members(stripe).filter(|member| *member != index);
+    let others: Vec<OstId> = others.map(|member| component.targets[member]).collect();
+    sources.any(|member| member != index && is_up(member))
+        && choose_replacement(placement, &others, ino).is_some()
+}

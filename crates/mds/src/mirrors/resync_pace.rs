@@ -1,0 +1,36 @@
+//! Keeps the resync to its rate, and ends the copy of an object when the resync is paused.
+
+use crate::pending_work::ResyncProgress;
+use gupfs_platform::Clock;
+use gupfs_proto::FsError;
+use std::time::Duration;
+
+/// How often a copy that waits asks whether the resync goes on at this rate.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
+/// The pace of all objects that the resync copies at a time.
+pub struct ResyncPace<'a> {
+    pub progress: &'a ResyncProgress,
+    pub clock: &'a Clock,
+}
+
+impl ResyncPace<'_> {
+    /// Returns when the next bytes may be copied, after so many were.
+    ///
+    /// # Errors
+    /// `TimedOut` if the resync is paused.
+    pub async fn spend(&self, bytes: u64) -> Result<(), FsError> {
+        let due = self.progress.spend(self.clock.boot(), bytes);
+        loop {
+            if self.progress.is_paused() {
+                return Err(FsError::TimedOut("the resync, which is paused".into()));
+            }
+            let now = self.clock.boot();
+            // The limit may have ended meanwhile.
+            if now >= due || self.progress.rate().is_none() {
+                return Ok(());
+            }
+            self.clock.sleep(due.since(now).min(ASK_EVERY)).await;
+        }
+    }
+}
