@@ -218,16 +218,29 @@ impl ObjectIo {
         ost: OstId,
         objects: &[UnsyncedObject],
     ) -> Result<Vec<UnsyncedObject>, FsError> {
-        let mut lost = Vec::new();
-        if self.osts.is_gone(ost) {
-            // It was declared lost, or removed from the cluster. Before a removal objects move, and a move makes them durable.
-            for unsynced in objects {
-                if !self.is_elsewhere(unsynced).await? {
-                    lost.push(*unsynced);
-                }
+        if !self.osts.is_gone(ost) {
+            match self.sync_known_target(ost, objects).await {
+                // The map that was fetched for the call does not list it any more.
+                Err(FsError::TargetDown { .. }) if self.osts.is_gone(ost) => {}
+                synced => return synced,
             }
-            return Ok(lost);
         }
+        // It was declared lost, or removed from the cluster. Before a removal objects move, and a move makes them durable.
+        let mut lost = Vec::new();
+        for unsynced in objects {
+            if !self.is_elsewhere(unsynced).await? {
+                lost.push(*unsynced);
+            }
+        }
+        Ok(lost)
+    }
+
+    async fn sync_known_target(
+        &self,
+        ost: OstId,
+        objects: &[UnsyncedObject],
+    ) -> Result<Vec<UnsyncedObject>, FsError> {
+        let mut lost = Vec::new();
         for batch in objects.chunks(SYNC_BATCH) {
             let objects = batch.iter().map(|unsynced| unsynced.object).collect();
             match self.osts.call(ost, data::DataOp::Sync { objects }).await? {
