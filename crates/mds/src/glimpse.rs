@@ -114,7 +114,7 @@ impl LeaseCallbacks {
         let origin = RequestOrigin::server("resync");
         let mut lease_context = LeaseContext::default();
         (self.enter_lease_queue(&mut lease_context, origin, ino)).await?;
-        for _ in 0..REVOKE_TRIES {
+        for _ in 0..=REVOKE_TRIES {
             if (self.lease_holders(ino, LeaseCallback::Revoke).await?).is_empty() {
                 break;
             }

@@ -34,6 +34,15 @@ pub enum CopyPace<'a> {
 }
 
 impl CopyPace<'_> {
+    /// # Errors
+    /// `TimedOut` if the resync is paused.
+    fn check(&self) -> Result<(), FsError> {
+        match self {
+            CopyPace::Resync(pace) => pace.check(),
+            CopyPace::Full | CopyPace::Drain(_) => Ok(()),
+        }
+    }
+
     /// As `DrainPace::spend` and `ResyncPace::spend`.
     async fn spend(&self, bytes: u64) -> Result<(), FsError> {
         match self {
@@ -92,6 +101,7 @@ impl ObjectCopy<'_> {
                 if at >= source.size {
                     break;
                 }
+                pace.check()?;
                 let len = REGION.min(source.size - at);
                 bytes.compared += len;
                 let copied = match known {

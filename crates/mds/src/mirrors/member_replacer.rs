@@ -1,11 +1,10 @@
 //! Gives a file's members other OSTs.
 
-use super::writers::{FileWriters, hold_writers};
+use super::writers::WriterHolds;
 use crate::osts::Targets;
 use crate::shard_driver::ShardDriver;
 use crate::store::{MetadataStore, damaged_record};
 use gupfs_namespace::{BackgroundOp, Inode, Record, RecordKey, choose_replacement};
-use gupfs_platform::Clock;
 use gupfs_proto::meta::PlacementTarget;
 use gupfs_proto::{Component, FsError, InodeId, OstId, Presence, Seq};
 
@@ -13,8 +12,7 @@ pub struct MemberReplacer<'a> {
     pub store: &'a MetadataStore,
     pub driver: &'a ShardDriver,
     pub targets: &'a Targets,
-    pub writers: &'a dyn FileWriters,
-    pub clock: &'a Clock,
+    pub holds: &'a WriterHolds<'a>,
 }
 
 impl MemberReplacer<'_> {
@@ -33,7 +31,7 @@ impl MemberReplacer<'_> {
         for ost in osts {
             let must_hold = self.is_kept_by_writers(ino, ost, only_stale).await?;
             let _held = match must_hold {
-                true => hold_writers(self.writers, ino, self.clock).await?,
+                true => self.holds.hold(ino).await?,
                 false => None,
             };
             let op = BackgroundOp::ReplaceMembers {

@@ -7,7 +7,7 @@
 use super::copy::{CopyPace, ObjectCopy};
 use super::drain_pace::DrainPace;
 use super::resync::owner_of;
-use super::writers::{FileWriters, hold_writers};
+use super::writers::WriterHolds;
 use crate::limits::{COPIES_BESIDE_WRITER, WRITER_HELD_MAX, WRITER_PATIENCE};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
@@ -19,14 +19,14 @@ use gupfs_namespace::{
 };
 use gupfs_platform::Clock;
 use gupfs_proto::meta::PlacementTarget;
-use gupfs_proto::{Component, FsError, InodeId, ObjectId, OstId, Presence};
+use gupfs_proto::{Component, FsError, Generation, InodeId, ObjectId, OstId, Presence};
 use std::pin::pin;
 
 pub struct FileMover<'a> {
     pub store: &'a MetadataStore,
     pub driver: &'a ShardDriver,
     pub targets: &'a Targets,
-    pub writers: &'a dyn FileWriters,
+    pub holds: &'a WriterHolds<'a>,
     pub clock: &'a Clock,
 }
 
@@ -55,7 +55,7 @@ struct ObjectMove {
     object: ObjectId,
     from: OstId,
     to: OstId,
-    has_bytes: bool,
+    presence: Presence,
 }
 
 impl FileMover<'_> {
@@ -104,17 +104,32 @@ impl FileMover<'_> {
             Ok(moves) => moves,
             Err(why) => return Ok(FileMove::Left(why)),
         };
+        let why = format!("inode {ino} is being written by a session that does not give it up");
+        if self.holds.are_over() {
+            return Ok(FileMove::Left(why));
+        }
         if let Err(why) = self.copy_beside_writers(ino, inode, &moves).await {
             return Ok(FileMove::Left(why));
         }
-        let Some(held) = hold_writers(self.writers, ino, self.clock).await? else {
-            let why = format!("inode {ino} is being written by a session that does not answer");
+        let Some(held) = self.holds.hold(ino).await? else {
             return Ok(FileMove::Left(why));
         };
         let Some(value) = self.store.get_now(key).await? else {
             return Ok(FileMove::Elsewhere);
         };
+        let before = all_targets(inode)?;
         let inode = Inode::decode(&value).map_err(|error| damaged_record(key, error))?;
+        // A member of the same stripe may have got the OST meanwhile to which another one was copied.
+        if all_targets(&inode)? != before {
+            return Ok(FileMove::Left(format!("inode {ino} has changed meanwhile")));
+        }
+        let moving = self.targets.moving();
+        if moves
+            .iter()
+            .any(|planned| !moving.contains_key(&planned.from))
+        {
+            return Ok(FileMove::Left("the drain was paused or cancelled".into()));
+        }
         // To where they were copied; objects may have been created since.
         let moves = match self.plan(ino, &inode, &moves, &is_left)? {
             Ok(moves) => moves,
@@ -187,14 +202,13 @@ impl FileMover<'_> {
                     )));
                 };
                 layout.components[at].targets[index] = to;
-                // A stale member is filled there by the resync, and what was never written is nowhere.
                 let presence = component.presence.get(index);
                 moves.push(ObjectMove {
                     position: (at as u32, index as u32),
                     object,
                     from: *from,
                     to,
-                    has_bytes: !matches!(presence, Presence::Stale | Presence::Never),
+                    presence,
                 });
             }
         }
@@ -212,10 +226,18 @@ impl FileMover<'_> {
         paced_by: PacedBy,
     ) -> Result<u64, String> {
         let mut bytes = 0;
-        for planned in moves.iter().filter(|planned| planned.has_bytes) {
-            let ends = [planned.from, planned.to];
-            if let Some(down) = ends.iter().find(|ost| !self.targets.is_up(**ost)) {
+        for planned in moves {
+            let has_bytes = !matches!(planned.presence, Presence::Stale | Presence::Never);
+            let source = has_bytes.then_some(planned.from);
+            let mut ends = source.into_iter().chain([planned.to]);
+            if let Some(down) = ends.find(|ost| !self.targets.is_up(*ost)) {
                 return Err(format!("ost{down} is not up"));
+            }
+            if !has_bytes {
+                // A stale member is filled there by the resync, and what was never written is nowhere.
+                let removed = self.remove_leftover(planned).await;
+                removed.map_err(|error| error.to_string())?;
+                continue;
             }
             let copy = ObjectCopy {
                 targets: self.targets,
@@ -227,6 +249,23 @@ impl FileMover<'_> {
             bytes += copied.map_err(|error| error.to_string())?;
         }
         Ok(bytes)
+    }
+
+    /// Removes what a move that ended half way has left of an object that was never written, as the layout says by now.
+    async fn remove_leftover(&self, planned: &ObjectMove) -> Result<(), FsError> {
+        let (to, object) = (planned.to, planned.object);
+        if planned.presence != Presence::Never {
+            return Ok(());
+        }
+        if let Ok(None) = self.targets.stat_object(to, object).await {
+            return Ok(());
+        }
+        self.targets.fence_object(to, object).await?;
+        self.targets.remove_object(to, object).await?;
+        self.targets
+            .sync_objects(std::iter::once((to, object)))
+            .await?;
+        Ok(())
     }
 
     /// Moves the objects of a file that no session writes, by its record.
@@ -276,6 +315,13 @@ impl FileMover<'_> {
         };
         copy.run(&pace).await.map(|bytes| bytes.copied)
     }
+}
+
+/// The targets of each component, with its generation.
+fn all_targets(inode: &Inode) -> Result<Vec<(Generation, Vec<OstId>)>, FsError> {
+    let components = inode.file()?.layout.components.iter();
+    let targets = components.map(|component| (component.generation, component.targets.clone()));
+    Ok(targets.collect())
 }
 
 /// The bytes of a file's objects on the OSTs for which `is_left` holds: their lengths, and not more than what all objects of the file occupy.

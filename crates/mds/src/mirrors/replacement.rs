@@ -7,7 +7,7 @@
 use super::lost_members::{has_lost_bytes, lost_member_osts};
 use super::member_replacer::MemberReplacer;
 use super::moves::{FileMove, FileMover, bytes_to_move};
-use super::writers::FileWriters;
+use super::writers::{FileWriters, WriterHolds};
 use crate::limits::{INODE_WALK_PAUSE, INODE_WALK_REST, REPLACE_EVERY, SCAN_STEP};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
@@ -79,14 +79,17 @@ impl ReplacementTask {
             bytes: 0,
             begun: self.clock.boot(),
         };
+        let holds = WriterHolds::new(&*self.writers, &self.clock);
         let mut examined = 0;
         for shard in self.store.all_shards() {
             let mut range = KeyRange::of_kind(shard, RecordKind::Inode);
             loop {
                 let records = self.store.scan_now(&range, SCAN_STEP).await?;
-                self.replace_step(&records, &lost, &mut round).await?;
+                self.replace_step(&records, &lost, &holds, &mut round)
+                    .await?;
                 for (key, _) in &records {
-                    self.move_objects(key, &mut round, &mut passed).await?;
+                    self.move_objects(key, &holds, &mut round, &mut passed)
+                        .await?;
                     examined += 1;
                     self.progress.examined(examined);
                 }
@@ -114,6 +117,7 @@ impl ReplacementTask {
     async fn move_objects(
         &self,
         key: &RecordKey,
+        holds: &WriterHolds<'_>,
         round: &mut ReplacementRound,
         passed: &mut PassedBytes,
     ) -> Result<(), FsError> {
@@ -142,7 +146,7 @@ impl ReplacementTask {
         let inode = Inode::decode(&value).map_err(|error| damaged_record(key, error))?;
         let bytes = bytes_to_move(&inode, is_left);
         let mover = FileMover {
-            writers: &*self.writers,
+            holds,
             clock: &self.clock,
             store: &self.store,
             driver: &self.driver,
@@ -192,6 +196,7 @@ impl ReplacementTask {
         &self,
         records: &[(RecordKey, Bytes)],
         lost: &[OstId],
+        holds: &WriterHolds<'_>,
         round: &mut ReplacementRound,
     ) -> Result<(), FsError> {
         let mut newest = Seq(0);
@@ -214,8 +219,7 @@ impl ReplacementTask {
                 store: &self.store,
                 driver: &self.driver,
                 targets: &self.targets,
-                writers: &*self.writers,
-                clock: &self.clock,
+                holds,
             };
             newest = newest.max(replacer.replace(ino, osts, false).await?);
             self.note_outcome(key, layout, is_lost, round).await?;

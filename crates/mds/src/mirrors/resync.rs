@@ -6,7 +6,7 @@
 use super::copy::{CopiedBytes, CopyPace, ObjectCopy};
 use super::member_replacer::MemberReplacer;
 use super::resync_pace::ResyncPace;
-use super::writers::{FileWriters, hold_writers};
+use super::writers::{FileWriters, WriterHolds};
 use crate::join;
 use crate::limits::{
     COPIES_BESIDE_WRITER, RESYNC_EVERY, RESYNC_FILES, RESYNC_OBJECTS, SCAN_STEP, WRITER_HELD_MAX,
@@ -172,6 +172,9 @@ impl ResyncTask {
     }
 
     async fn resync_file(&self, ino: InodeId) -> Result<FileResync, FsError> {
+        if self.progress.is_paused() {
+            return Ok(FileResync::Left("the resync is paused".into()));
+        }
         let key = RecordKey::inode(ino);
         let Some(mut value) = self.store.get_now(&key).await? else {
             return self.record_synced(ino, Vec::new(), None).await;
@@ -189,8 +192,8 @@ impl ResyncTask {
         if let Some(why) = self.copy_beside_writer(ino, &inode).await? {
             return Ok(FileResync::Left(why));
         }
-        let Some(held) = hold_writers(&*self.writers, ino, &self.clock).await? else {
-            let why = format!("inode {ino} is being written by a session that does not answer");
+        let Some(held) = self.holds().hold(ino).await? else {
+            let why = format!("inode {ino} is being written by a session that does not give it up");
             return Ok(FileResync::Left(why));
         };
         let Some(value) = self.store.get_now(&key).await? else {
@@ -206,6 +209,10 @@ impl ResyncTask {
         // A target is slow. The writer goes on, and its lease makes the resync begin again.
         drop(held);
         resync.await
+    }
+
+    fn holds(&self) -> WriterHolds<'_> {
+        WriterHolds::new(&*self.writers, &self.clock)
     }
 
     /// The pace of copies for which nobody waits.
@@ -335,8 +342,7 @@ impl ResyncTask {
             store: &self.store,
             driver: &self.driver,
             targets: &self.targets,
-            writers: &*self.writers,
-            clock: &self.clock,
+            holds: &self.holds(),
         };
         let newest = replacer.replace(ino, down, true).await?;
         let origin = RequestOrigin::server("replace members");

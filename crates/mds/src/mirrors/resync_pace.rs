@@ -15,19 +15,31 @@ pub struct ResyncPace<'a> {
 }
 
 impl ResyncPace<'_> {
+    /// # Errors
+    /// `TimedOut` if the resync is paused.
+    pub fn check(&self) -> Result<(), FsError> {
+        match self.progress.is_paused() {
+            true => Err(FsError::TimedOut("the resync, which is paused".into())),
+            false => Ok(()),
+        }
+    }
+
     /// Returns when the next bytes may be copied, after so many were.
     ///
     /// # Errors
     /// `TimedOut` if the resync is paused.
     pub async fn spend(&self, bytes: u64) -> Result<(), FsError> {
-        let due = self.progress.spend(self.clock.boot(), bytes);
+        let mut rate = self.progress.rate();
+        let mut due = self.progress.spend(self.clock.boot(), bytes);
         loop {
-            if self.progress.is_paused() {
-                return Err(FsError::TimedOut("the resync, which is paused".into()));
-            }
+            self.check()?;
             let now = self.clock.boot();
-            // The limit may have ended meanwhile.
-            if now >= due || self.progress.rate().is_none() {
+            if self.progress.rate() != rate {
+                // The bytes cost what they do at the new rate.
+                rate = self.progress.rate();
+                due = self.progress.spend(now, bytes);
+            }
+            if now >= due {
                 return Ok(());
             }
             self.clock.sleep(due.since(now).min(ASK_EVERY)).await;

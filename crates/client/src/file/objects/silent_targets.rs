@@ -6,13 +6,12 @@
 
 use crate::limits::{SILENT_CHECK, SILENT_PATIENCE, SPACE_WAIT, STOP_TIME};
 use crate::osts::OstCalls;
-use gupfs_platform::{Clock, Tasks};
+use gupfs_platform::{BootTime, Clock, Tasks};
 use gupfs_proto::OstId;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Notify;
 
 pub struct SilentTargets {
@@ -29,6 +28,8 @@ struct CheckedTargets {
     silent: BTreeSet<OstId>,
     /// A task asks them whether they are alive.
     checked: BTreeSet<OstId>,
+    /// Those that are about to be stopped may still answer until then.
+    stopping: BTreeMap<OstId, BootTime>,
 }
 
 impl SilentTargets {
@@ -60,10 +61,17 @@ impl SilentTargets {
 
     /// These targets are about to be stopped. They count as silent from now on, and are asked again when they should have stopped.
     pub fn expect_stop(self: &Arc<Self>, osts: &[OstId]) {
+        let until = self.clock.boot() + STOP_TIME;
         for ost in osts {
+            self.targets.lock().stopping.insert(*ost, until);
             self.note_silent(*ost);
-            self.check_target_after(STOP_TIME, *ost);
+            self.check_target(*ost);
         }
+    }
+
+    fn is_stopping(&self, ost: OstId) -> bool {
+        let until = self.targets.lock().stopping.get(&ost).copied();
+        until.is_some_and(|until| self.clock.boot() < until)
     }
 
     /// Returns whether it did not count as silent before.
@@ -104,20 +112,17 @@ impl SilentTargets {
     }
 
     fn check_target(self: &Arc<Self>, ost: OstId) {
-        self.check_target_after(Duration::ZERO, ost);
-    }
-
-    fn check_target_after(self: &Arc<Self>, time: Duration, ost: OstId) {
         if !self.targets.lock().checked.insert(ost) {
             return;
         }
         let this = self.clone();
         self.tasks.spawn("check a silent target", async move {
-            if time > Duration::ZERO {
-                this.clock.sleep(time).await;
-            }
-            // One that was declared lost never will: calls to it fail at once.
-            while this.osts.space(ost).await.is_err() && !this.osts.is_gone(ost) {
+            loop {
+                // One that was declared lost never will: calls to it fail at once.
+                let answers = this.osts.space(ost).await.is_ok() || this.osts.is_gone(ost);
+                if answers && !this.is_stopping(ost) {
+                    break;
+                }
                 if this.note_silent(ost) {
                     tracing::info!(%ost, "a target does not answer within {SPACE_WAIT:?}");
                 }
@@ -126,6 +131,7 @@ impl SilentTargets {
             let mut targets = this.targets.lock();
             targets.silent.remove(&ost);
             targets.checked.remove(&ost);
+            targets.stopping.remove(&ost);
         });
     }
 }
