@@ -148,7 +148,7 @@ const _: () = assert!(
 /// How long this client relays nothing by a server, or to a target, after a relay without a reply.
 pub const RELAY_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long a target that is about to be stopped may still answer: it is not asked before whether it serves again.
+/// How long a target that is about to be stopped counts as silent although it still answers.
 pub const STOP_TIME: Duration = Duration::from_secs(2);
 
 /// How long a change waits for a member whose target is known not to answer, and how often that target is asked whether it answers again.

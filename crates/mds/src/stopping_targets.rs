@@ -19,8 +19,8 @@ pub struct StoppingTargets {
 }
 
 impl StoppingTargets {
-    /// Tells all connected sessions that these targets stop. A session that does not reply in time keeps nobody waiting: it notices by itself
-    /// that they do not answer. Costs one message per session.
+    /// Tells all connected sessions that these targets stop. The object server does not wait for a session that does not reply in time: that
+    /// session notices by itself that the targets do not answer. Costs one message per session.
     pub async fn tell_sessions(&self, stopping: &[StoppingTarget]) -> ClusterReply {
         let osts = self.targets.note_stopping(stopping);
         let told = AtomicU64::new(0);

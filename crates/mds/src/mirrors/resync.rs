@@ -215,7 +215,7 @@ impl ResyncTask {
         WriterHolds::new(&*self.writers, &self.clock)
     }
 
-    /// The pace of copies for which nobody waits.
+    /// The pace of a copy while no writer waits for it.
     fn pace(&self) -> CopyPace<'_> {
         CopyPace::Resync(ResyncPace {
             progress: &self.progress,

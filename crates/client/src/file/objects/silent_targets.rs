@@ -59,7 +59,7 @@ impl SilentTargets {
         }
     }
 
-    /// These targets are about to be stopped. They count as silent from now on, and are asked again when they should have stopped.
+    /// These targets are about to be stopped. They count as silent from now on, for a while also if they answer.
     pub fn expect_stop(self: &Arc<Self>, osts: &[OstId]) {
         let until = self.clock.boot() + STOP_TIME;
         for ost in osts {
