@@ -198,11 +198,12 @@ fn damage_that_a_program_meets_is_repaired_without_a_scrub() {
     let ino = file.metadata().unwrap().ino();
     drop(file);
     with_stopped_servers(&mut cluster, |cluster| {
+        // In neighbouring blocks: whichever copy the mount reads there, it meets damage. (It may read either, and change between two
+        // reads, until it knows that both servers are back.)
         for oss in 0..2 {
-            // One of them is read first.
             damage(
                 &object_files(cluster, oss, ino)[0],
-                &[200_000 + oss as u64 * 100_000],
+                &[200_000 + oss as u64 * 4_096],
             );
         }
     });

@@ -1,15 +1,18 @@
 //! Reading from objects: all chunks at once; a chunk whose bytes do not match their checksums is read twice.
+//!
+//! Where all copies of a chunk are damaged, each half is read by itself, down to single checksum blocks: the copies may be damaged in
+//! different blocks. A damaged block of all copies costs about eight further reads of each copy.
 
 use super::{ObjectIo, required_existence, verify};
 use crate::inodes::{ActiveInode, MemberObject, ReadPlan, UnsentRead};
 use crate::join;
 use crate::metrics::Counters;
 use crate::reply;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use gupfs_proto::data::{self, ChecksumCheck};
 use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
-use gupfs_proto::{ByteCount, FileOffset, FsError, Presence, StripeChunk};
+use gupfs_proto::{ByteCount, FileOffset, FsError, ObjectOffset, Presence, StripeChunk};
 
 /// The bytes of holes: shared, so that reading a hole copies nothing.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
@@ -145,6 +148,49 @@ impl ObjectIo {
         if !chunk.is_mirrored {
             return self.read_object(inode, chunk).await;
         }
+        match self.read_any_copy(inode, chunk).await {
+            Err(error) if may_be_divided(&error) && halves(chunk).is_some() => {
+                self.read_in_parts(inode, chunk).await
+            }
+            read => read,
+        }
+    }
+
+    /// Reads a chunk of which no copy is intact: each part from a copy that is intact there.
+    ///
+    /// # Errors
+    /// If a block is damaged in all copies.
+    async fn read_in_parts(
+        &self,
+        inode: &ActiveInode,
+        chunk: &StripeChunk,
+    ) -> Result<Bytes, FsError> {
+        let mut whole = BytesMut::new();
+        // The last one is next.
+        let mut parts: Vec<StripeChunk> = halves(chunk).into_iter().flatten().rev().collect();
+        while let Some(part) = parts.pop() {
+            match (self.read_any_copy(inode, &part).await, halves(&part)) {
+                (Ok(bytes), _) => {
+                    whole.extend_from_slice(&bytes);
+                    if (bytes.len() as u64) < part.len {
+                        break;
+                    }
+                }
+                (Err(error), Some([first, second])) if may_be_divided(&error) => {
+                    parts.extend([second, first]);
+                }
+                (Err(error), _) => return Err(error),
+            }
+        }
+        Ok(whole.freeze())
+    }
+
+    /// The bytes of a chunk of a mirrored stripe, all of one copy.
+    async fn read_any_copy(
+        &self,
+        inode: &ActiveInode,
+        chunk: &StripeChunk,
+    ) -> Result<Bytes, FsError> {
         let read = |member: MemberObject| async move {
             let chunk = StripeChunk {
                 ost: member.ost,
@@ -200,5 +246,87 @@ impl ObjectIo {
             object: chunk.object,
             damage: ObjectDamage::Checksum,
         })
+    }
+}
+
+/// The chunk in two parts that end at a checksum block. None of a chunk within one block.
+fn halves(chunk: &StripeChunk) -> Option<[StripeChunk; 2]> {
+    let middle = (chunk.at.0 + chunk.len / 2).next_multiple_of(CHECKSUM_BLOCK);
+    let middle = match middle < chunk.at.0 + chunk.len {
+        true => middle,
+        false => middle - CHECKSUM_BLOCK,
+    };
+    let first = middle.checked_sub(chunk.at.0).filter(|len| *len > 0)?;
+    Some([
+        StripeChunk {
+            len: first,
+            ..*chunk
+        },
+        StripeChunk {
+            at: ObjectOffset(middle),
+            len: chunk.len - first,
+            buffer_offset: chunk.buffer_offset + first,
+            ..*chunk
+        },
+    ])
+}
+
+/// Whether parts of the chunk may be intact although no copy of all of it is.
+fn may_be_divided(error: &FsError) -> bool {
+    matches!(
+        error,
+        FsError::ObjectDamaged {
+            damage: ObjectDamage::Checksum | ObjectDamage::Unreadable | ObjectDamage::Short,
+            ..
+        }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gupfs_proto::{Generation, InodeId, ObjectId, OstId};
+
+    fn chunk(at: u64, len: u64) -> StripeChunk {
+        StripeChunk {
+            ost: OstId(1),
+            object: ObjectId {
+                ino: InodeId(1 << 20),
+                generation: Generation(1),
+                stripe: 0,
+            },
+            component: 0,
+            index: 0,
+            at: ObjectOffset(at),
+            len,
+            buffer_offset: 7,
+            presence: Presence::Present,
+            is_mirrored: true,
+        }
+    }
+
+    #[test]
+    fn halves_end_at_checksum_blocks_and_one_block_has_none() {
+        let at_block_ends = [
+            ((0, 5_000), Some(4_096)),
+            ((0, 1 << 20), Some(1 << 19)),
+            ((100, 4_000), Some(4_096)),
+            ((4_000, 200), Some(4_096)),
+            ((4_096, 8_192), Some(8_192)),
+            ((0, 8_191), Some(4_096)),
+            ((0, 4_096), None),
+            ((8_192, 1), None),
+            ((8_200, 4_000), None),
+        ];
+        for ((at, len), middle) in at_block_ends {
+            let found = halves(&chunk(at, len)).map(|[first, second]| {
+                assert_eq!((first.at.0, first.buffer_offset), (at, 7));
+                assert_eq!(second.at.0, at + first.len);
+                assert_eq!(first.len + second.len, len);
+                assert_eq!(second.buffer_offset, 7 + first.len);
+                second.at.0
+            });
+            assert_eq!(found, middle, "{at}, {len}");
+        }
     }
 }
