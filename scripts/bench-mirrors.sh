@@ -6,14 +6,16 @@
 #
 #   one        one machine: a large file by one client: write, cold read (a client that has cached nothing), warm read
 #   link       one client over links of $MBIT Mbit/s, four object servers
-#   links      four clients over such links at once; a mirrored byte crosses two links of object servers, so half is the most that is possible
+#   links      four clients over such links at once, each with one program, then with four, that write and read a file each; a mirrored byte
+#              crosses two links of object servers, so half is the most that is possible
 #   latency    write of 4 KiB until it is answered (from the mount's memory, and by the servers), append of 4 KiB with fsync
 #   away       cold stream and random 4 KiB reads while one of two object servers is away, beside the same with both
 #   rebuild    an OST is lost: bytes a second until redundancy is whole again, and what a program writes a second meanwhile
 #   rebuild-link  the same over links of $MBIT Mbit/s
 #   pause      the longest write and read when an object server is killed, falls silent, or is stopped in order
 #
-# Without a part: all. TURNS (3), SIZE (1024, MiB of a large file), MBIT (400), CALLS (2000, of each kind of small call): environment variables.
+# Without a part: all. TURNS (3), SIZE (1024, MiB of a large file), MBIT (400), CALLS (2000, of each kind of small call), UNIT (stripe unit of the
+# mirrored files; the default of `gupfs layout set`): environment variables.
 set -eu -o pipefail
 export LC_ALL=C
 gupfs=$(realpath "${1:?usage: bench-mirrors.sh PATH-OF-THE-BINARY [PART ...]}")
@@ -86,7 +88,7 @@ done
 mkdir "$place/mnt1/plain" "$place/mnt1/mirrored"
 for _ in $(seq 60); do # until the metadata server knows the space of all targets
     take_status
-    [ "$up" = "$number" ] && "$gupfs" layout set "$place/mnt1/mirrored" --redundancy mirror:2 >"$place/layout" 2>&1 && break
+    [ "$up" = "$number" ] && "$gupfs" layout set "$place/mnt1/mirrored" --redundancy mirror:2 ${UNIT:+--unit "$UNIT"} >"$place/layout" 2>&1 && break
     sleep 0.5
 done
 "$gupfs" layout get "$place/mnt1/mirrored" | grep -q copies || { cat "$place/layout" >&2; exit 1; }
@@ -156,11 +158,23 @@ at_once() {
     for number in $(seq "$clients"); do "$1" "$number" & jobs="$jobs $!"; done
     for job in $jobs; do wait "$job" || return 1; done
 }
-write_own() { write "$place/mnt$1/$file-$1"; }
-read_next() { read_back "$place/mnt$1/$file-$(($1 % clients + 1))"; }
-# over_links CLIENTS-THAT-WORK: writes and cold reads of all at once
+# Of each client as many as $programs; together they write SIZE MiB.
+write_own() {
+    local jobs="" number
+    for number in $(seq "$programs"); do
+        dd if=/dev/zero of="$place/mnt$1/$file-$1-$number" bs=1M count=$((SIZE / programs)) conv=fsync status=none & jobs="$jobs $!"
+    done
+    for job in $jobs; do wait "$job" || return 1; done
+}
+read_next() {
+    local jobs="" number
+    for number in $(seq "$programs"); do read_back "$place/mnt$1/$file-$(($1 % clients + 1))-$number" & jobs="$jobs $!"; done
+    for job in $jobs; do wait "$job" || return 1; done
+}
+# over_links CLIENTS-THAT-WORK [PROGRAMS-OF-EACH]: writes and cold reads of all at once
 over_links() {
-    local turn layout
+    local turn layout programs=${2:-1}
+    figures=() units=() works=() ratios=() shares=()
     for turn in $(seq "$TURNS"); do
         for layout in plain mirror:2; do
             file=${directory[$layout]}/f$turn
@@ -182,7 +196,13 @@ over_links() {
     done
 }
 link() { over_links 1; report "One client over a link of $MBIT Mbit/s ($(calc "$MBIT / 8") MB/s), four object servers"; }
-links() { over_links 4; report "Four clients over links of $MBIT Mbit/s ($(calc "4 * $MBIT / 8") MB/s in all), four object servers"; }
+links() {
+    local programs what="over links of $MBIT Mbit/s ($(calc "4 * $MBIT / 8") MB/s in all), four object servers"
+    for programs in 1 4; do
+        over_links 4 "$programs"
+        report "Four clients, programs of each: $programs, $what"
+    done
+}
 
 latency() {
     local turn layout

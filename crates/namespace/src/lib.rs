@@ -73,7 +73,7 @@ pub use hash::ReaddirCookie;
 pub use initial_batch::initial_batch;
 pub use key::{KeyRange, ParsedKey, PurgeId, RecordKey, RecordKind};
 pub use permission::Protection;
-pub use placement::{choose_layout, choose_move, choose_replacement};
+pub use placement::{choose_layout, choose_move, choose_replacement, choose_replacement_of};
 pub use record::{
     AcceptedCopy, AcceptedLoss, BackLink, DentryPosition, DirectoryBody, DirectoryDefaultLayout,
     DrainSettings, EntryRecord, FileBody, Inode, InodeBody, InodeCounter, KnownTarget, Orphan,

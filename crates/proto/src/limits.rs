@@ -39,6 +39,9 @@ pub const DIGEST_REGIONS_MAX: u32 = 16;
 
 /// Stripe unit of the default layout: one FUSE request (max_write) falls into at most two objects.
 pub const STRIPE_UNIT_DEFAULT: ByteCount = ByteCount::mib(1);
+/// The same of mirrored files: each write of 1 MiB loads all targets of the stripes equally, so that clients do not wait for the same pair of
+/// them while others have nothing to do.
+pub const MIRRORED_UNIT_DEFAULT: ByteCount = ByteCount::kib(256);
 /// A stripe unit is a multiple of the checksum block, so that no block is split over objects.
 pub const STRIPE_UNIT_MIN: ByteCount = ByteCount::kib(64);
 pub const STRIPE_UNIT_MAX: ByteCount = ByteCount::gib(1);

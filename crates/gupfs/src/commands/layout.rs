@@ -8,6 +8,7 @@ use crate::exit::{CliError, CliResult, Exit};
 use crate::node::LayoutView;
 use clap::{Args, Subcommand};
 use gupfs_proto::layout::{DefaultComponent, DefaultLayout, Redundancy};
+use gupfs_proto::limits::{MIRRORED_UNIT_DEFAULT, STRIPE_UNIT_DEFAULT};
 use gupfs_proto::{ByteCount, FileOffset, InodeId, OstId};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -49,9 +50,10 @@ Exit codes: 0 set · 1 refused · 2 not on a gupfs mount, or wrong arguments · 
 pub struct Set {
     /// A directory on the mount
     path: PathBuf,
-    /// Stripe unit: consecutive bytes on one OST before the file continues on the next, 64KiB to 1GiB
-    #[arg(long, value_parser = parse_size, default_value = "1MiB")]
-    unit: u64,
+    /// Stripe unit: consecutive bytes on one OST before the file continues on the next, 64KiB to 1GiB [default: 1MiB, with mirrors
+    /// 256KiB]
+    #[arg(long, value_parser = parse_size)]
+    unit: Option<u64>,
     /// Stripe count: OSTs that a file is striped over, or 'all'
     #[arg(long, value_parser = parse_count, default_value = "4", value_name = "N|all")]
     count: u32,
@@ -115,9 +117,14 @@ impl Set {
     }
 
     fn rule(&self) -> DefaultLayout {
+        let unit = match (self.unit, self.redundancy) {
+            (Some(unit), _) => ByteCount(unit),
+            (None, Redundancy::None) => STRIPE_UNIT_DEFAULT,
+            (None, Redundancy::Mirror(_)) => MIRRORED_UNIT_DEFAULT,
+        };
         let component = |to, count| DefaultComponent {
             to: FileOffset(to),
-            unit: ByteCount(self.unit),
+            unit,
             count,
             first: self.first_ost.map(OstId),
             redundancy: self.redundancy,

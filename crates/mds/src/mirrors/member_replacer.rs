@@ -4,9 +4,8 @@ use super::writers::WriterHolds;
 use crate::osts::Targets;
 use crate::shard_driver::ShardDriver;
 use crate::store::{MetadataStore, damaged_record};
-use gupfs_namespace::{BackgroundOp, Inode, Record, RecordKey, choose_replacement};
-use gupfs_proto::meta::PlacementTarget;
-use gupfs_proto::{Component, FsError, InodeId, OstId, Presence, Seq};
+use gupfs_namespace::{BackgroundOp, Inode, Record, RecordKey, choose_replacement_of};
+use gupfs_proto::{FsError, InodeId, OstId, Presence, Seq};
 
 pub struct MemberReplacer<'a> {
     pub store: &'a MetadataStore,
@@ -69,27 +68,8 @@ impl MemberReplacer<'_> {
                 let is_stale = component.presence.get(index) == Presence::Stale;
                 component.targets[index] == ost
                     && (is_stale || !only_stale)
-                    && has_other_ost(component, index, &placement, ino)
+                    && choose_replacement_of(component, index, &placement, ino).is_some()
             })
         }))
     }
-}
-
-/// Whether there is an OST for this member, and another one from which its bytes can be copied.
-fn has_other_ost(
-    component: &Component,
-    index: usize,
-    placement: &[PlacementTarget],
-    ino: InodeId,
-) -> bool {
-    let stripe = component.stripe_of(index);
-    let is_up = |member: usize| {
-        let ost = component.targets[member];
-        (placement.iter()).any(|target| target.ost == ost && target.is_up)
-    };
-    let mut sources = component.full_members(stripe);
-    let others = component.members(stripe).filter(|member| *member != index);
-    let others: Vec<OstId> = others.map(|member| component.targets[member]).collect();
-    sources.any(|member| member != index && is_up(member))
-        && choose_replacement(placement, &others, ino).is_some()
 }

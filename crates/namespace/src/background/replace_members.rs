@@ -1,9 +1,9 @@
 use crate::driver::{FollowUp, OpResult};
-use crate::placement::choose_replacement;
+use crate::placement::choose_replacement_of;
 use crate::steps::stale_members;
 use crate::view::OpView;
 use gupfs_proto::meta::PlacementTarget;
-use gupfs_proto::{Component, InodeId, OstId, Presence};
+use gupfs_proto::{InodeId, OstId, Presence};
 
 /// Gives the file's members on `ost` other OSTs, where they are stale; the resync task fills them. Nothing happens while a session writes the
 /// file, because it knows the members from when it got its lease.
@@ -30,7 +30,7 @@ pub(crate) fn replace_members(
             if component.targets[index] != ost || (only_stale && !is_stale) {
                 continue;
             }
-            if let Some(other) = replacement(component, index, targets, ino) {
+            if let Some(other) = choose_replacement_of(component, index, targets, ino) {
                 component.replace_member(index, other)?;
             }
         }
@@ -47,27 +47,6 @@ pub(crate) fn replace_members(
     // than what was written meanwhile.
     view.add_follow_up(FollowUp::AwaitDurable);
     Ok(())
-}
-
-/// The OST for a member of this stripe. None without one, or without another full member that is up: its bytes would not be copied.
-fn replacement(
-    component: &Component,
-    index: usize,
-    targets: &[PlacementTarget],
-    ino: InodeId,
-) -> Option<OstId> {
-    let stripe = component.stripe_of(index);
-    let is_up = |member: usize| {
-        let ost = component.targets[member];
-        targets
-            .iter()
-            .any(|target| target.ost == ost && target.is_up)
-    };
-    let mut sources = component.full_members(stripe);
-    sources.find(|member| *member != index && is_up(*member))?;
-    let others = component.members(stripe).filter(|member| *member != index);
-    let others: Vec<OstId> = others.map(|member| component.targets[member]).collect();
-    choose_replacement(targets, &others, ino)
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 use gupfs_proto::layout::Component;
 use gupfs_proto::meta::PlacementTarget;
 use gupfs_proto::{FsError, InodeId, OstId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So many files of a shard, by their inode numbers, have their copies at the same distance.
+const FILES_OF_A_DISTANCE: u64 = 256;
 
 /// Number of failure domains.
 pub(crate) fn domain_count(targets: &[PlacementTarget]) -> usize {
@@ -14,6 +17,11 @@ pub(crate) fn domain_count(targets: &[PlacementTarget]) -> usize {
 
 /// Adds the further copies to a component that has the first copy of each stripe.
 ///
+/// In the order of `TargetOrder` the next copy is always as many steps behind the former one for all stripes of a component, and for the files
+/// whose inode numbers are close together. So the stripes of one file load all targets equally, and programs that write such files at the
+/// same time can each have a pair of targets without another's work (chained declustering: Hsiao and DeWitt, ICDE 1990). Other files have
+/// other distances, so that all targets share the work of one that is lost.
+///
 /// # Errors
 /// `NoSpace` with fewer failure domains than copies.
 pub(super) fn add_copies(
@@ -23,13 +31,18 @@ pub(super) fn add_copies(
 ) -> Result<(), FsError> {
     // `Component::stripes` counts on all copies being there.
     let (copies, stripes) = (component.copies(), component.targets.len());
+    if copies == 1 {
+        return Ok(());
+    }
+    let order = TargetOrder::new(targets);
+    let distance = (ino.counter() / FILES_OF_A_DISTANCE) as usize;
     let mut without_target = Vec::new();
     for copy in 1..copies {
         for stripe in 0..stripes {
             let members: Vec<OstId> = (0..copy)
                 .map(|earlier| component.targets[earlier * stripes + stripe])
                 .collect();
-            let target = choose_member(targets, &members, ino).ok_or(FsError::NoSpace)?;
+            let target = order.choose(&members, distance).ok_or(FsError::NoSpace)?;
             if !target.is_up {
                 without_target.push(component.targets.len());
             }
@@ -44,53 +57,103 @@ pub(super) fn add_copies(
 }
 
 /// The target that replaces one of a stripe's members: it can be used now, and is in another failure domain than `others`, which are all other
-/// members. None without such a target.
+/// members. None without such a target. The files of a lost target get all others in turn.
 pub fn choose_replacement(
     targets: &[PlacementTarget],
     others: &[OstId],
     ino: InodeId,
 ) -> Option<OstId> {
     let usable = |target: &&PlacementTarget| target.usable && target.free > 0;
-    let chosen = choose_member(targets, others, ino).filter(usable);
-    chosen.map(|target| target.ost)
+    let turn = (ino.counter() / targets.len().max(1) as u64) as usize;
+    let chosen = TargetOrder::new(targets).choose(others, turn);
+    chosen.filter(usable).map(|target| target.ost)
 }
 
-/// A target in another failure domain than all of `members`, with free space if there is one. Files whose first copies are on one target
-/// have their second copies on all others in turn, so that the others share its work when it is lost.
-fn choose_member<'a>(
-    targets: &'a [PlacementTarget],
-    members: &[OstId],
+/// The target that replaces this member of the component. None without one, or without another full member that is up: its bytes would not be
+/// copied.
+pub fn choose_replacement_of(
+    component: &Component,
+    index: usize,
+    targets: &[PlacementTarget],
     ino: InodeId,
-) -> Option<&'a PlacementTarget> {
-    let used: BTreeSet<u32> = (targets.iter())
-        .filter(|target| members.contains(&target.ost))
-        .map(|target| target.domain)
-        .collect();
-    let is_elsewhere = |target: &&PlacementTarget| {
-        target.domain != PlacementTarget::UNKNOWN_DOMAIN && !used.contains(&target.domain)
+) -> Option<OstId> {
+    let stripe = component.stripe_of(index);
+    let is_up = |member: usize| {
+        let ost = component.targets[member];
+        targets
+            .iter()
+            .any(|target| target.ost == ost && target.is_up)
     };
-    let others: Vec<&PlacementTarget> = targets.iter().filter(is_elsewhere).collect();
-    let turn = (ino.counter() / targets.len() as u64) as usize;
-    let has_space = |target: &&PlacementTarget| target.usable && target.free > 0;
-    // One whose free space is not known, or that is full; one that is being drained, rather than none; and one that is down.
-    let choices: [&dyn Fn(&&PlacementTarget) -> bool; 4] = [
-        &has_space,
-        &|target| target.is_up && !target.is_draining,
-        &|target| target.is_up,
-        &|_| true,
-    ];
-    choices.into_iter().find_map(|is_chosen| {
-        let among: Vec<&&PlacementTarget> = others.iter().filter(|it| is_chosen(it)).collect();
-        (!among.is_empty()).then(|| *among[turn % among.len()])
-    })
+    let mut sources = component.full_members(stripe);
+    sources.find(|member| *member != index && is_up(*member))?;
+    let others = component.members(stripe).filter(|member| *member != index);
+    let others: Vec<OstId> = others.map(|member| component.targets[member]).collect();
+    choose_replacement(targets, &others, ino)
+}
+
+/// The targets of known failure domains, one of each domain, then a second one of each, and so on: a ring.
+struct TargetOrder<'a> {
+    ring: Vec<&'a PlacementTarget>,
+}
+
+impl<'a> TargetOrder<'a> {
+    /// n log n in the number of targets.
+    fn new(targets: &'a [PlacementTarget]) -> TargetOrder<'a> {
+        let mut found_in: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut ring: Vec<((usize, u32), &PlacementTarget)> = Vec::with_capacity(targets.len());
+        for target in targets {
+            if target.domain != PlacementTarget::UNKNOWN_DOMAIN {
+                let found = found_in.entry(target.domain).or_default();
+                ring.push(((*found, target.domain), target));
+                *found += 1;
+            }
+        }
+        ring.sort_by_key(|(place, _)| *place);
+        TargetOrder {
+            ring: ring.into_iter().map(|(_, target)| target).collect(),
+        }
+    }
+
+    /// A target in another failure domain than all of `members`, with free space if there is one: the first such one that is at least
+    /// `distance` behind the last member's successor, where the distance counts up to the ring's end.
+    fn choose(&self, members: &[OstId], distance: usize) -> Option<&'a PlacementTarget> {
+        let count = self.ring.len();
+        let domain_of = |member: &OstId| {
+            let found = self.ring.iter().find(|target| target.ost == *member);
+            found.map(|target| target.domain)
+        };
+        let used: BTreeSet<u32> = members.iter().filter_map(domain_of).collect();
+        let last = members.last().and_then(|last| {
+            let mut ring = self.ring.iter();
+            ring.position(|target| target.ost == *last)
+        });
+        // The distances 1 to count - 1: count itself would be the member.
+        let from = last.unwrap_or(0) + 1 + distance % count.saturating_sub(1).max(1);
+        let from_there = (from..from + count).map(|place| self.ring[place % count]);
+        let others: Vec<&PlacementTarget> = from_there
+            .filter(|target| !used.contains(&target.domain))
+            .collect();
+        let has_space = |target: &PlacementTarget| target.usable && target.free > 0;
+        // One whose free space is not known, or that is full; one that is being drained, rather than none; and one that is down.
+        let choices: [&dyn Fn(&PlacementTarget) -> bool; 4] = [
+            &has_space,
+            &|target| target.is_up && !target.is_draining,
+            &|target| target.is_up,
+            &|_| true,
+        ];
+        let mut choices = choices.into_iter();
+        choices.find_map(|is_chosen| others.iter().copied().find(|target| is_chosen(target)))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::FILES_OF_A_DISTANCE;
     use crate::placement::choose_layout;
     use gupfs_proto::layout::{DefaultLayout, Redundancy};
     use gupfs_proto::meta::PlacementTarget;
     use gupfs_proto::{FsError, InodeId, Layout, OstId, Presence};
+    use std::collections::BTreeSet;
 
     /// Two targets in each domain.
     fn targets(domains: u32) -> Vec<PlacementTarget> {
@@ -140,6 +203,45 @@ mod tests {
         }
         let (least, most) = (members_on.iter().min(), members_on.iter().max());
         assert!(most.unwrap() * 8 < least.unwrap() * 10, "{members_on:?}");
+    }
+
+    #[test]
+    fn a_files_stripes_load_all_targets_equally_and_close_files_in_the_same_way() {
+        for (domains, copies) in [(2, 2), (4, 2), (4, 3), (5, 2), (5, 4), (7, 3)] {
+            let targets = targets(domains);
+            let count = targets.len();
+            let of = |ino: u64| {
+                let mut layout = DefaultLayout::default();
+                for component in &mut layout.components {
+                    component.redundancy = Redundancy::Mirror(copies);
+                    component.count = count as u32;
+                }
+                choose_layout(&layout, &targets, InodeId(ino), 1).unwrap()
+            };
+            let mut partners = BTreeSet::new();
+            for group in 1..40 {
+                let followers = |ino: u64| {
+                    let layout = of(ino);
+                    let component = &layout.components[0];
+                    let (firsts, others) = component.targets.split_at(component.stripes());
+                    let mut load = vec![0; count];
+                    for ost in others {
+                        load[usize::from(ost.0)] += 1;
+                    }
+                    assert_eq!(load, vec![copies - 1; count], "{layout:?}");
+                    let mut pairs: Vec<(u16, u16)> = (firsts.iter().zip(others))
+                        .map(|(first, second)| (first.0, second.0))
+                        .collect();
+                    pairs.sort_unstable();
+                    pairs
+                };
+                let pairs = followers(group * FILES_OF_A_DISTANCE);
+                assert_eq!(pairs, followers(group * FILES_OF_A_DISTANCE + 7));
+                partners.extend(pairs);
+            }
+            // Each target with each one that is in another domain.
+            assert_eq!(partners.len(), count * (count - 2), "{domains}");
+        }
     }
 
     #[test]

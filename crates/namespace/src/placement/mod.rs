@@ -3,8 +3,8 @@
 
 mod mirrors;
 
-pub use mirrors::choose_replacement;
 use mirrors::domain_count;
+pub use mirrors::{choose_replacement, choose_replacement_of};
 
 use gupfs_proto::layout::{Component, ComponentState, DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::{MIRROR_COPIES_MAX, STRIPE_COUNT_MAX};
