@@ -2,6 +2,7 @@
 
 use crate::running::{can_mount, command};
 use crate::test_cluster::TestCluster;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -191,6 +192,32 @@ fn an_object_server_that_stops_in_order_keeps_no_writer_waiting() {
 }
 
 /// Runs `gupfs resync`; its JSON.
+#[test]
+fn the_end_of_a_mount_does_not_wait_for_a_silent_server_whose_copies_others_have() {
+    if !can_mount() {
+        return;
+    }
+    let mut cluster = TestCluster::new(2, 2);
+    let [at, other] = [0, 1].map(|number| cluster.mount_points()[number].clone());
+    set_mirrored(&at);
+    wait_until_all_targets_are_up(&at);
+    // Closed and not synced.
+    for number in 0..8 {
+        let file = File::create(at.join(format!("file {number}"))).unwrap();
+        write(&file, 0..30);
+    }
+    cluster.osses[1].signal(Signal::STOP);
+    let begun = Instant::now();
+    assert_eq!(cluster.mounts.remove(0).daemon.stop(), 0);
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    for number in 0..8 {
+        check(&other.join(format!("file {number}")), 30);
+    }
+    cluster.osses[1].signal(Signal::CONT);
+    cluster.stop();
+}
+
 fn resync(cluster: &TestCluster, more: &[&str]) -> Value {
     let key = cluster.key();
     let args = ["resync", "--mds", &cluster.at, "--key", &key, "--json"];

@@ -10,7 +10,7 @@ use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::meta::{MetaOp, OpenMode};
 use gupfs_proto::{Caller, FsError, ObjectId, OstId, data};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Objects whose sync is in progress; if it is dropped half way, they become unsynced again.
 struct ObjectsBeingSynced<'a> {
@@ -61,6 +61,19 @@ impl SyncOutcome {
     fn forgive_stale(&mut self, is_stale: impl Fn(&ObjectId) -> bool) {
         self.failed.retain(|(failed, _)| !is_stale(&failed.object));
         self.lost.retain(|lost| !is_stale(&lost.object));
+    }
+
+    /// Of these objects those do not count any more of which another copy was synced.
+    fn forgive_copies(&mut self, all: &[UnsyncedObject]) {
+        let failed = self.failed.iter().map(|(failed, _)| failed.object);
+        let unsynced: BTreeSet<ObjectId> = failed
+            .chain(self.lost.iter().map(|lost| lost.object))
+            .collect();
+        let synced = all.iter().filter(|one| !unsynced.contains(&one.object));
+        let synced: BTreeSet<ObjectId> = synced.map(|one| one.object.first_copy()).collect();
+        let counts = |one: &UnsyncedObject| !synced.contains(&one.object.first_copy());
+        self.failed.retain(|(failed, _)| counts(failed));
+        self.lost.retain(counts);
     }
 
     /// These objects do not count any more.
@@ -270,7 +283,8 @@ impl ObjectIo {
         Ok(!objects.any(|(_, _, ost, object, _)| (ost, object) == former))
     }
 
-    /// Syncs objects of files that were closed without fsync. Those whose sync fails stay on the list.
+    /// Syncs objects of files that were closed without fsync. Those whose sync fails stay on the list, unless another copy was synced: the metadata
+    /// server knows since the close that they are unsynced, has them synced, or leaves them out if their target is restarted.
     pub async fn sync_closed(&self) -> Result<(), FsError> {
         // As for one file: a caller that finds the list empty waits for the task that took it.
         let _syncing = self.syncing_closed.lock().await;
@@ -278,7 +292,18 @@ impl ObjectIo {
             left: &self.closed_unsynced,
             objects: self.closed_unsynced.lock().take(),
         };
-        let outcome = self.sync_objects(&taken.objects, |_| Vec::new()).await;
+        let mut copies: BTreeMap<ObjectId, Vec<UnsyncedObject>> = BTreeMap::new();
+        for unsynced in &taken.objects {
+            let same = copies.entry(unsynced.object.first_copy()).or_default();
+            same.push(*unsynced);
+        }
+        let partners = |unsynced: &UnsyncedObject| {
+            let same = copies.get(&unsynced.object.first_copy());
+            let others = (same.into_iter().flatten()).filter(|it| it.object != unsynced.object);
+            others.map(|other| other.ost).collect()
+        };
+        let mut outcome = self.sync_objects(&taken.objects, partners).await;
+        outcome.forgive_copies(&taken.objects);
         outcome.check_answered()?;
         taken.objects.clear();
         check_lost(&outcome.lost)
