@@ -114,8 +114,8 @@ impl<'a> TargetOrder<'a> {
         }
     }
 
-    /// A target in another failure domain than all of `members`, with free space if there is one: the first such one that is at least
-    /// `distance` behind the last member's successor, where the distance counts up to the ring's end.
+    /// A target in another failure domain than all of `members`, with free space if there is one: the first such one on the way round the
+    /// ring, which begins `distance` targets behind the last member's successor, and never at that member itself.
     fn choose(&self, members: &[OstId], distance: usize) -> Option<&'a PlacementTarget> {
         let count = self.ring.len();
         let domain_of = |member: &OstId| {
