@@ -36,7 +36,7 @@ impl ChainScan {
             seed: store.seed(),
             next: first.first,
             last_crc: first.previous,
-            epoch: OwnerEpoch(0),
+            epoch: first.epoch,
             durable: applied,
             clean_stop: false,
         }
@@ -88,6 +88,20 @@ impl ChainScan {
             }
         }
         Ok(after)
+    }
+
+    /// Reads the owner from the records of the segment below the scan's first one.
+    pub fn read_owner_below(&mut self, bytes: &[u8]) {
+        let mut at = HEADER_BYTES as usize;
+        while at < bytes.len() {
+            match decode_record(&bytes[at..], self.seed) {
+                Some(record) => {
+                    self.epoch = self.epoch.max(record.epoch);
+                    at += record.len;
+                }
+                None => at += ALIGN,
+            }
+        }
     }
 
     fn segment_continues(

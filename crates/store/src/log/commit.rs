@@ -7,7 +7,7 @@ use super::limits::HEADER_BYTES;
 use super::segment::LiveSegment;
 use super::segment::Segment;
 use super::state::{LogTail, Shared};
-use gupfs_proto::Seq;
+use gupfs_proto::{OwnerEpoch, Seq};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -134,6 +134,7 @@ impl GroupWrite<'_> {
         // The record names its predecessor's checksum itself. A watermark carries the seq of the batch before it.
         let previous = u32::from_le_bytes(record[8..12].try_into().expect("four bytes"));
         let seq = u64::from_le_bytes(record[16..24].try_into().expect("eight bytes"));
+        let epoch = u64::from_le_bytes(record[24..32].try_into().expect("eight bytes"));
         let is_mark = record[12] == LogRecordKind::Watermark as u8;
         let first = Seq(seq + u64::from(is_mark));
         self.full_segments
@@ -145,6 +146,7 @@ impl GroupWrite<'_> {
             first,
             previous,
             segment_bytes: next.bytes,
+            epoch: OwnerEpoch(epoch),
         })
         .await?;
         self.tail = LogTail {

@@ -35,6 +35,9 @@ pub struct SegmentHeader {
     /// Checksum of the last record of the segment before; 0 in the first segment.
     pub previous: u32,
     pub segment_bytes: u64,
+    /// The owner that began the segment, which a scan needs if the segment has no record yet; 0 if it is not known: the log is new,
+    /// or an older program wrote the header.
+    pub epoch: OwnerEpoch,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +92,7 @@ impl SegmentHeader {
         out[56..60].copy_from_slice(&self.previous.to_le_bytes());
         // 60..64: zero
         out[64..72].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        out[72..80].copy_from_slice(&self.epoch.0.to_le_bytes());
         let crc = crc32c::crc32c(&out[..HEADER_LEN - 4]);
         out[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
         out
@@ -119,6 +123,7 @@ impl SegmentHeader {
             first: Seq(u64_at(bytes, 48)),
             previous: u32_at(bytes, 56),
             segment_bytes: u64_at(bytes, 64),
+            epoch: OwnerEpoch(u64_at(bytes, 72)),
         })
     }
 }
@@ -311,6 +316,7 @@ mod tests {
             first: Seq(77),
             previous: 0xdead_beef,
             segment_bytes: 1 << 20,
+            epoch: OwnerEpoch(3),
         };
         let mut bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes), DecodedHeader::Valid(header));
@@ -331,6 +337,7 @@ mod tests {
             first: Seq(77),
             previous: 0,
             segment_bytes: 1 << 20,
+            epoch: OwnerEpoch(3),
         }
         .encode();
         bytes[8] = 2;

@@ -298,6 +298,7 @@ async fn create_first_segment(
         first,
         previous: 0,
         segment_bytes: options.segment_bytes,
+        epoch: options.epoch.unwrap_or(OwnerEpoch(0)),
     };
     segment.write_header(&header).await?;
     segment.file.sync_data().await?;

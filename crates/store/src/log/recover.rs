@@ -69,6 +69,9 @@ pub async fn recover(
     let mut live = keep_below(disk, files.drain(..start)).await?;
     let first = files[0].1.expect("found by its header");
     let mut scan = ChainScan::new(store, &first, applied);
+    if let Some(below) = live.last().filter(|_| first.epoch == OwnerEpoch(0)) {
+        scan.read_owner_below(&below.segment.read_all().await?);
+    }
     let mut left = files.into_iter().peekable();
     let (scanned, rest) = scan.scan_segments(&mut left).await?;
     let end = scanned.last().expect("the first continues itself").clone();

@@ -30,7 +30,7 @@ pub struct LogSurveyFindings {
     pub proven: Seq,
     /// The highest batch that any record holds or states to be durable.
     pub highest: Seq,
-    /// The highest owner epoch that any record names.
+    /// The highest owner epoch that any record or header names.
     pub epoch: OwnerEpoch,
     /// Readable batches that are not proven, because an earlier batch is lost.
     pub unproven: u64,
@@ -48,7 +48,8 @@ impl LogSurveyFindings {
 /// Iterates over the proven batches in their order; holds one segment in memory at a time.
 pub struct LogSurvey {
     seed: u32,
-    segments: VecDeque<Segment>,
+    /// Each with the owner that its header names.
+    segments: VecDeque<(Segment, OwnerEpoch)>,
     reading: Option<SegmentReader>,
     /// Checksum of the previous record; None after damage.
     last_crc: Option<u32>,
@@ -106,7 +107,7 @@ impl LogSurvey {
             let segment = Segment::open_to_read(disk, number).await?;
             // Unreadable bytes of the segment are reported when `next` reads its records.
             let header = segment.read_header().await.unwrap_or([0; HEADER_LEN]);
-            match SegmentHeader::decode(&header) {
+            let owner = match SegmentHeader::decode(&header) {
                 DecodedHeader::UnknownVersion(version) => {
                     return Err(LogError::UnknownVersion {
                         segment: segment.name,
@@ -118,9 +119,10 @@ impl LogSurvey {
                         segment: segment.name,
                     });
                 }
-                DecodedHeader::Valid(_) | DecodedHeader::Blank | DecodedHeader::Invalid => {}
-            }
-            segments.push_back(segment);
+                DecodedHeader::Valid(header) => header.epoch,
+                DecodedHeader::Blank | DecodedHeader::Invalid => OwnerEpoch(0),
+            };
+            segments.push_back((segment, owner));
         }
         Ok(LogSurvey {
             seed: store.seed(),
@@ -148,11 +150,14 @@ impl LogSurvey {
                 Some(reading) => reading,
                 None => match self.segments.pop_front() {
                     None => return Ok(None),
-                    Some(segment) => SegmentReader {
-                        bytes: read_readable(&segment).await,
-                        name: segment.name,
-                        at: HEADER_BYTES as usize,
-                    },
+                    Some((segment, owner)) => {
+                        self.findings.epoch = self.findings.epoch.max(owner);
+                        SegmentReader {
+                            bytes: read_readable(&segment).await,
+                            name: segment.name,
+                            at: HEADER_BYTES as usize,
+                        }
+                    }
                 },
             };
             if let Some(header) = self.next_record(&mut reading) {

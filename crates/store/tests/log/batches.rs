@@ -1,6 +1,6 @@
 //! Batches come back in order; callers share writes and syncs; a failed sync closes the log.
 
-use super::fixture::{all, disk, open, simulate};
+use super::fixture::{SEGMENT, all, disk, open, simulate, some_log};
 use gupfs_platform::fake::{FakeDisk, FakePlatform};
 use gupfs_proto::{OwnerEpoch, Seq};
 use gupfs_store::log::{LogError, StopMode};
@@ -154,6 +154,36 @@ fn other_callers_take_over_the_write_of_a_caller_that_gives_up() {
             );
             let bodies = all(replay).await;
             assert!((1..=20u8).all(|n| bodies[n as usize - 1].1 == [n; 3000]));
+        });
+    }
+}
+
+/// The server was killed after it had begun a segment and before it wrote a record there, and the index has all batches: the scan
+/// reads only that segment. Headers of older programs do not name the owner.
+#[test]
+fn the_owner_is_known_even_if_the_newest_segment_has_no_record() {
+    for is_old_header in [false, true] {
+        simulate(async {
+            let (disk, platform) = (disk(1), FakePlatform::new(1));
+            for _ in 0..3 {
+                drop(open(&disk, &platform, Seq(0)).await.unwrap());
+                disk.crash();
+            }
+            some_log(&disk, &platform, 150).await;
+            let newest = "0000000000000002.log";
+            let mut header = disk.bytes(newest)[..512].to_vec();
+            let first = u64::from_le_bytes(header[48..56].try_into().unwrap());
+            assert!((2..150).contains(&first), "{first}");
+            disk.overwrite(newest, 4096, &vec![0; SEGMENT as usize - 4096]);
+            if is_old_header {
+                header[72..80].fill(0);
+                let crc = crc32c::crc32c(&header[..508]);
+                header[508..].copy_from_slice(&crc.to_le_bytes());
+                disk.overwrite(newest, 0, &header);
+            }
+            let (_log, recovery, _) = open(&disk, &platform, Seq(first - 1)).await.unwrap();
+            let found = (recovery.last, recovery.last_epoch, recovery.epoch);
+            assert_eq!(found, (Seq(first - 1), OwnerEpoch(4), OwnerEpoch(5)));
         });
     }
 }
