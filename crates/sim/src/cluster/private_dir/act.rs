@@ -67,10 +67,6 @@ impl PrivateDirProgram {
         self.names.now().get(&position).copied()
     }
 
-    pub(super) fn is_empty_dir(&self, dir: InodeId) -> bool {
-        !self.names.now().keys().any(|(of, _)| *of == dir)
-    }
-
     /// Forgets a file without a name, unless it is open.
     pub(super) fn drop_if_removed(&mut self, ino: InodeId) {
         let has_name = self.names.now().values().any(|entry| entry.ino == ino);

@@ -214,11 +214,20 @@ impl PrivateDirProgram {
 
     /// A former instance's change may have been made only now: then the next recheck finds it or not. False if there is none.
     fn expect_late_change(&mut self) -> bool {
-        let Some((until, change)) = self.late_change.take() else {
+        let Some(after) = self.take_late_change() else {
             return false;
         };
+        self.names.mark_unanswered(self.cluster.millis(), after);
+        self.must_recheck = true;
+        self.published.lock().is_uncertain = true;
+        true
+    }
+
+    /// The names with a former instance's change, if it may have been made only now. At most once for each change.
+    fn take_late_change(&mut self) -> Option<NameTree> {
+        let (until, change) = self.late_change.take()?;
         if self.cluster.millis() > until || self.names.is_unanswered() {
-            return false;
+            return None;
         }
         let mut after = self.names.now().clone();
         for (key, entry) in change {
@@ -227,12 +236,9 @@ impl PrivateDirProgram {
                 None => after.remove(&key),
             };
         }
-        self.names.mark_unanswered(self.cluster.millis(), after);
-        self.must_recheck = true;
-        self.published.lock().is_uncertain = true;
         let what = "change of a dead client that was made late";
         self.cluster.monitor.count(what);
-        true
+        Some(after)
     }
 
     /// Notices that other programs synced its files: their bytes are durable.
