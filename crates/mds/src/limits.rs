@@ -106,9 +106,18 @@ const _: () = assert!(
 /// Interval between two rounds over the files with stale members.
 pub const RESYNC_EVERY: Duration = Duration::from_secs(2);
 
-/// Files that are resynced at once, and objects of one file. Each holds a region in memory.
+/// Files that are resynced at once, and objects of one file. Each holds `COPIES_OF_REGIONS` regions in memory.
 pub const RESYNC_FILES: usize = 4;
 pub const RESYNC_OBJECTS: usize = 4;
+
+/// Regions of an object that are copied at once: while one is read, another is written.
+pub const COPIES_OF_REGIONS: usize = 2;
+
+/// Requests for digests that a copy of an object has in flight at each of its two targets: neither waits for the other's last reply.
+pub const DIGESTS_AT_ONCE: usize = 2;
+
+/// Regions that a copy takes in one step where there is nothing to compare with, so that it meets the source's holes.
+pub const REGIONS_WITHOUT_DIGEST: u64 = 64;
 
 /// How long the last step of a resync, for which a writer waits, may take: as long as comparing and copying took before it, beside the writer.
 pub const WRITER_HELD_MAX: Duration = Duration::from_secs(2);

@@ -1,12 +1,12 @@
 //! Makes one object equal to another: where regions differ it copies them.
 //!
 //! Each target reads its object and returns digests of the regions, so only bytes that differ move. Where a target is of a former version the
-//! bytes are compared here.
+//! bytes are compared here; what the copy has nothing of is not compared.
 
 use super::drain_pace::DrainPace;
 use super::resync_pace::ResyncPace;
 use crate::join;
-use crate::limits::OST_CALLS;
+use crate::limits::{COPIES_OF_REGIONS, DIGESTS_AT_ONCE, OST_CALLS, REGIONS_WITHOUT_DIGEST};
 use crate::osts::{Targets, are_right, unexpected_reply};
 use bytes::Bytes;
 use gupfs_proto::data::{
@@ -83,11 +83,11 @@ impl ObjectCopy<'_> {
         let mut verifier = self.cut_to(source.size).await?;
         let mut at = 0;
         loop {
-            let next = (
+            let (from_source, from_copy) = (
                 self.next_data(self.source, at).await?,
                 self.next_data(self.to, at).await?,
             );
-            let next = match next {
+            let next = match (from_source, from_copy) {
                 (Some(one), Some(other)) => one.min(other),
                 (Some(one), None) | (None, Some(one)) => one,
                 (None, None) => break,
@@ -97,23 +97,24 @@ impl ObjectCopy<'_> {
             if at >= source.size {
                 break;
             }
-            for known in self.compare_regions(at / REGION).await {
-                if at >= source.size {
-                    break;
+            let compared = match from_copy {
+                Some(_) => self.compare_regions(at / REGION).await,
+                None => self.regions_before_hole(at).await?,
+            };
+            let mut differ = Vec::new();
+            for known in compared {
+                let len = REGION.min(source.size.saturating_sub(at));
+                if len > 0 && known != Some(RegionsAre::Equal) {
+                    differ.push(self.copy_at_pace(at, len, known, pace));
                 }
-                pace.check()?;
-                let len = REGION.min(source.size - at);
                 bytes.compared += len;
-                let copied = match known {
-                    Some(RegionsAre::Equal) => None,
-                    known => self.copy_region(at, len, known).await?,
-                };
-                if let Some(under) = copied {
+                at += len;
+            }
+            for copied in join::all(differ, COPIES_OF_REGIONS).await {
+                if let Some((len, under)) = copied? {
                     bytes.copied += len;
-                    pace.spend(len).await?;
                     verifier = self.check_same(verifier, under)?;
                 }
-                at += len;
             }
         }
         if let Some(under) = self.extend(source.size).await? {
@@ -139,25 +140,70 @@ impl ObjectCopy<'_> {
 
     /// Compares some regions from this one on, at least one, by their digests; None where the digests do not tell.
     async fn compare_regions(&self, first: u64) -> Vec<Option<RegionsAre>> {
+        let steps = (0..DIGESTS_AT_ONCE as u64).map(|step| step * u64::from(DIGEST_REGIONS_MAX));
+        let compared = steps.map(|step| self.compare_by_digests(first + step));
+        let mut regions = Vec::new();
+        for step in join::all(compared.collect(), DIGESTS_AT_ONCE).await {
+            let is_whole = step.len() == DIGEST_REGIONS_MAX as usize;
+            regions.extend(step);
+            if !is_whole {
+                break;
+            }
+        }
+        if regions.is_empty() {
+            regions.push(None);
+        }
+        regions
+    }
+
+    /// Compares the regions of one request for digests from this one on: fewer at the end of the objects, none if a target does not tell.
+    async fn compare_by_digests(&self, first: u64) -> Vec<Option<RegionsAre>> {
         let digests = [self.source, self.to]
             .map(|(ost, object)| (self.targets).digests(ost, object, first, DIGEST_REGIONS_MAX));
         let digests = join::all(digests.into(), OST_CALLS).await;
         let [Ok(source), Ok(copy)] = &digests[..] else {
             // Former versions have no digests, and a stale member may be missing.
-            return vec![None];
+            return Vec::new();
         };
         let of = |digests: &Option<Vec<RegionDigest>>, index: usize| {
             let found = digests.as_ref().and_then(|digests| digests.get(index));
             found.copied().unwrap_or(RegionDigest::Zeros)
         };
         let len = |digests: &Option<Vec<RegionDigest>>| digests.as_ref().map_or(0, Vec::len);
-        let regions = len(source).max(len(copy)).max(1);
+        let regions = len(source).max(len(copy));
         let compared = (0..regions).map(|index| match (of(source, index), of(copy, index)) {
             (RegionDigest::Damaged, _) => None,
             (source, copy) if source == copy => Some(RegionsAre::Equal),
             _ => Some(RegionsAre::Different),
         });
         compared.collect()
+    }
+
+    /// The regions up to the next hole of the source, where the copy has a hole to its end: they differ without a look at the bytes.
+    async fn regions_before_hole(&self, at: u64) -> Result<Vec<Option<RegionsAre>>, FsError> {
+        let hole = self.seek(self.source, at, SeekWhence::Hole).await?;
+        let regions = hole.map_or(0, |hole| hole.saturating_sub(at).div_ceil(REGION));
+        let regions = regions.clamp(1, REGIONS_WITHOUT_DIGEST);
+        Ok(vec![Some(RegionsAre::Different); regions as usize])
+    }
+
+    /// Copies a region as `copy_region` does; returns how many bytes it has and the write verifier, if it was copied.
+    ///
+    /// # Errors
+    /// As `run`.
+    async fn copy_at_pace(
+        &self,
+        at: u64,
+        len: u64,
+        known: Option<RegionsAre>,
+        pace: &CopyPace<'_>,
+    ) -> Result<Option<(u64, WriteVerifier)>, FsError> {
+        pace.check()?;
+        let Some(under) = self.copy_region(at, len, known).await? else {
+            return Ok(None);
+        };
+        pace.spend(len).await?;
+        Ok(Some((len, under)))
     }
 
     /// Gives the object its length if it ends in a hole, or has no bytes at all; returns the write verifier then.
@@ -179,11 +225,20 @@ impl ObjectCopy<'_> {
     }
 
     /// Where the object's next data is.
-    async fn next_data(&self, (ost, object): ObjectOn, at: u64) -> Result<Option<u64>, FsError> {
+    async fn next_data(&self, object: ObjectOn, at: u64) -> Result<Option<u64>, FsError> {
+        self.seek(object, at, SeekWhence::Data).await
+    }
+
+    async fn seek(
+        &self,
+        (ost, object): ObjectOn,
+        at: u64,
+        whence: SeekWhence,
+    ) -> Result<Option<u64>, FsError> {
         let op = DataOp::Seek {
             object,
             at: ObjectOffset(at),
-            whence: SeekWhence::Data,
+            whence,
         };
         match self.targets.call(ost, op).await? {
             DataReplyBody::Position(found) => Ok(found.map(|found| found.0)),

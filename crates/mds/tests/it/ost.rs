@@ -5,11 +5,13 @@ use bytes::Bytes;
 use gupfs_mds::osts::{AdminFuture, OstPeer, TargetAdmin, TargetHandle};
 use gupfs_proto::cluster::{ObjectInventory, OwnerMark, TargetIdentity};
 use gupfs_proto::data::{
-    BlockChecksums, DataOp, DataReply, DataReplyBody, DataRequest, ObjectStat, TargetCapacity,
+    BlockChecksums, DataOp, DataReply, DataReplyBody, DataRequest, ObjectStat, SeekWhence,
+    TargetCapacity,
 };
 use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::{
-    FsError, Incarnation, ObjectId, OstId, OwnerEpoch, Timestamp, VirtualShard, WriteVerifier,
+    FsError, Incarnation, ObjectId, ObjectOffset, OstId, OwnerEpoch, Timestamp, VirtualShard,
+    WriteVerifier,
 };
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
@@ -274,9 +276,17 @@ impl Inner {
                 }
                 Ok(DataReplyBody::Stat(found))
             }
-            DataOp::Seek { object, at, .. } => {
-                let has_more = objects.get(&object).is_some_and(|stat| stat.size > at.0);
-                Ok(DataReplyBody::Position(has_more.then_some(at)))
+            DataOp::Seek { object, at, whence } => {
+                let end = objects.get(&object).map_or(0, |stat| stat.size);
+                let found = match whence {
+                    SeekWhence::Data => at,
+                    SeekWhence::Hole => ObjectOffset(end),
+                };
+                Ok(DataReplyBody::Position((end > at.0).then_some(found)))
+            }
+            DataOp::Zero { object, .. } => {
+                let stat = objects.entry(object).or_default();
+                Ok(DataReplyBody::Written(*stat, WriteVerifier(1)))
             }
             // All bytes are zeros.
             DataOp::Read { .. } => Ok(DataReplyBody::Data {
