@@ -80,6 +80,8 @@ impl ObjectCopy<'_> {
             self.sync(removed_under).await?;
             return Ok(bytes);
         };
+        // What is copied must not be lost at the source afterwards: its record as a full member would say that both are equal.
+        targets.sync_objects(std::iter::once(self.source)).await?;
         let mut verifier = self.cut_to(source.size).await?;
         let mut at = 0;
         loop {

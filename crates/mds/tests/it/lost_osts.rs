@@ -347,6 +347,37 @@ fn a_resync_ends_although_its_source_grows_meanwhile() {
     });
 }
 
+/// Else the source could lose in a power loss what the copy has: two full members that differ.
+#[test]
+fn a_resync_syncs_its_source_before_it_reads_it() {
+    simulate(async {
+        let mut fixture = Simulated::new(11);
+        let (ServerInstance { mds, .. }, ino) = with_mirrored_file(&mut fixture, 2).await;
+        let client = Client::open(&mds).await;
+        let opened = client.begin_write(ino).await;
+        let rewritten = write(&fixture.osts, &opened, 3 * MIB, 2);
+        let op = MetaOp::MarkStale {
+            ino,
+            objects: vec![(0, 1)],
+        };
+        client.change(0, op).await.unwrap();
+        let source = &fixture.osts[usize::from(opened.layout.components[0].targets[0].0)];
+        source.take_requests();
+        client.end_write(ino, rewritten).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(mds.status().await.resync.files_done, 1);
+        let object = source.list()[0];
+        let requests = source.take_requests();
+        let first = |what: String| requests.iter().position(|request| *request == what);
+        let (synced, read) = (
+            first(format!("sync {object}")),
+            first(format!("read {object}")),
+        );
+        assert!(synced.is_some() && synced < read, "{requests:?}");
+        mds.stop().await.unwrap();
+    });
+}
+
 #[test]
 fn a_truncate_leaves_out_a_member_that_is_damaged_where_it_is_cut() {
     simulate(async {

@@ -289,10 +289,13 @@ impl Inner {
                 Ok(DataReplyBody::Written(*stat, WriteVerifier(1)))
             }
             // All bytes are zeros.
-            DataOp::Read { .. } => Ok(DataReplyBody::Data {
-                data: Bytes::new(),
-                checksums: BlockChecksums::default(),
-            }),
+            DataOp::Read { object, .. } => {
+                requests.push(format!("read {object}"));
+                Ok(DataReplyBody::Data {
+                    data: Bytes::new(),
+                    checksums: BlockChecksums::default(),
+                })
+            }
             DataOp::Write {
                 object, at, data, ..
             } => {
