@@ -331,7 +331,7 @@ impl OstCalls {
     }
 
     /// Sends the request with credentials. If the OST answers that they have expired, the client fetches new ones and repeats the
-    /// request.
+    /// request, until `DEADLINE` is over.
     async fn call_with_credentials(&self, ost: OstId, op: DataOp) -> DataReply {
         let mut request = DataRequest {
             session: self.mds.id(),
@@ -359,7 +359,9 @@ impl OstCalls {
                 given_up = clock.boot() + DEADLINE;
             }
             if clock.boot() >= given_up {
-                return reply;
+                return Err(FsError::TimedOut(format!(
+                    "ost{ost}, whose server takes new credentials for expired: it may be cut off from the metadata server"
+                )));
             }
             tracing::debug!(%ost, op = request.op.name(), "the credentials have expired; the client fetches new ones");
             self.mds.refresh_credentials(&request.op).await?;

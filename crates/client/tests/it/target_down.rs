@@ -4,7 +4,7 @@ use crate::fake::mds::FakeMds;
 use crate::fake::ost::FakeOst;
 use crate::fake::{LayoutShape, TARGETS};
 use crate::user::User;
-use gupfs_client::{Client, OstPeer, Route, SessionOptions};
+use gupfs_client::{Client, OstPeer, ReadOptions, Route, SessionOptions};
 use gupfs_platform::BootTime;
 use gupfs_platform::fake::{FakeClock, FakePlatform};
 use gupfs_proto::capability::CapabilityFault;
@@ -35,6 +35,21 @@ impl Service<meta::MetaRequest, meta::MetaReply> for CountingMds {
             capability: None,
         });
         reply
+    }
+}
+
+/// An OST whose server does not hear of new keys: all credentials look expired.
+struct CutOffOst {
+    ost: Arc<FakeOst>,
+    is_cut_off: AtomicBool,
+}
+
+impl Service<data::DataRequest, data::DataReply> for CutOffOst {
+    async fn handle(self: Arc<Self>, request: data::DataRequest) -> data::DataReply {
+        match self.is_cut_off.load(SeqCst) {
+            true => Err(FsError::Capability(CapabilityFault::Expired)),
+            false => self.ost.clone().handle(request).await,
+        }
     }
 }
 
@@ -189,4 +204,43 @@ async fn credentials_that_expired_while_an_ost_was_down_are_fetched_again() {
     user.write(&file, 0, &[1; 100_000]).await;
     assert_eq!(user.read(&file, 0, 100_000).await, [1; 100_000]);
     assert!(*counting_mds.issued.lock() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_to_an_ost_that_takes_no_credentials_times_out() {
+    let platform = FakePlatform::new(3);
+    let (clock, dice) = (platform.clock.clone(), &platform.random);
+    let ost = FakeOst::new(clock.clone(), dice.fork());
+    let mds = FakeMds::new(clock.clone(), dice.fork(), ost.clone(), LayoutShape::Small);
+    let counting_mds = Arc::new(CountingMds {
+        mds,
+        issued: Mutex::new(0),
+    });
+    let cut_off_ost = Arc::new(CutOffOst {
+        ost,
+        is_cut_off: AtomicBool::new(false),
+    });
+    let local_targets = (0..TARGETS).map(|id| (OstId(id), Peer::local(cut_off_ost.clone())));
+    let route = Route::with_map(
+        Peer::local(counting_mds.clone()),
+        local_targets.collect(),
+        Peer::local(Arc::new(NoOtherServers)),
+        Arc::new(NoOtherServers),
+        platform.platform().clock,
+    );
+    let client = Client::connect_with_route(route, platform.platform(), SessionOptions::default());
+    let client = client.await.unwrap();
+    let user = User { platform, client };
+    let file = user.create("file").await;
+    user.write(&file, 0, &[1; 100_000]).await;
+    cut_off_ost.is_cut_off.store(true, SeqCst);
+    let failed = (user.client)
+        .read(&file, 0, 100_000, ReadOptions::default())
+        .await;
+    let Err(FsError::TimedOut(what)) = failed else {
+        panic!("{failed:?}");
+    };
+    assert!(what.contains("cut off from the metadata server"), "{what}");
+    cut_off_ost.is_cut_off.store(false, SeqCst);
+    assert_eq!(user.read(&file, 0, 100_000).await, [1; 100_000]);
 }

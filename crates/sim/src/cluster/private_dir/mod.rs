@@ -214,31 +214,32 @@ impl PrivateDirProgram {
 
     /// A former instance's change may have been made only now: then the next recheck finds it or not. False if there is none.
     fn expect_late_change(&mut self) -> bool {
-        let Some(after) = self.take_late_change() else {
+        self.may_be_made_late() && self.found_late_change()
+    }
+
+    fn may_be_made_late(&self) -> bool {
+        let now = self.cluster.millis();
+        let late_change = self.late_change.as_ref();
+        late_change.is_some_and(|(until, _)| now <= *until)
+    }
+
+    /// As `expect_late_change`, for a look at all names after a time without one: the change may have been made long ago.
+    fn found_late_change(&mut self) -> bool {
+        let Some(change) = self.take_late_change() else {
             return false;
         };
-        self.names.mark_unanswered(self.cluster.millis(), after);
+        self.names.mark_late(self.cluster.millis(), &change);
         self.must_recheck = true;
         self.published.lock().is_uncertain = true;
         true
     }
 
-    /// The names with a former instance's change, if it may have been made only now. At most once for each change.
-    fn take_late_change(&mut self) -> Option<NameTree> {
-        let (until, change) = self.late_change.take()?;
-        if self.cluster.millis() > until || self.names.is_unanswered() {
-            return None;
-        }
-        let mut after = self.names.now().clone();
-        for (key, entry) in change {
-            match entry {
-                Some(entry) => after.insert(key, entry),
-                None => after.remove(&key),
-            };
-        }
+    /// A former instance's change, at most once.
+    fn take_late_change(&mut self) -> Option<NameChange> {
+        let (_, change) = self.late_change.take()?;
         let what = "change of a dead client that was made late";
         self.cluster.monitor.count(what);
-        Some(after)
+        Some(change)
     }
 
     /// Notices that other programs synced its files: their bytes are durable.

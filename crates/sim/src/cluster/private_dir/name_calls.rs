@@ -1,7 +1,7 @@
 //! Calls that change names.
 
 use super::act::NAMES;
-use super::name_states::{Entry, NameTree, UNKNOWN_INODE};
+use super::name_states::{Entry, NameTree, UNKNOWN_INODE, with};
 use super::timed_states::TimedStates;
 use super::{ClientInstance, FileContent, NameInDir, PrivateDirProgram};
 use crate::cluster::call_arguments::{caller, create_mode, name, no_flags, read_write};
@@ -292,9 +292,13 @@ impl PrivateDirProgram {
         &mut self,
         effect: &impl Fn(&NameTree) -> (Expected, NameTree),
     ) -> bool {
-        let Some(with_late_change) = self.take_late_change() else {
+        if !self.may_be_made_late() {
+            return false;
+        }
+        let Some(change) = self.take_late_change() else {
             return false;
         };
+        let with_late_change = with(self.names.now(), &change);
         let (Ok(()), after) = effect(&with_late_change) else {
             return false;
         };

@@ -21,15 +21,15 @@ pub type NameChange = Vec<((InodeId, u8), Option<Entry>)>;
 /// The states in the order of the log, each with the millisecond of its reply; the last is current.
 pub struct NameStates {
     states: Vec<(u64, NameTree)>,
-    /// The last change got no reply: it was made or not.
-    is_unanswered: bool,
+    /// So many of the newest states are those after changes that got no reply: they were made or not.
+    unanswered: usize,
 }
 
 impl NameStates {
     pub fn new() -> NameStates {
         NameStates {
             states: vec![(0, NameTree::new())],
-            is_unanswered: false,
+            unanswered: 0,
         }
     }
 
@@ -38,7 +38,7 @@ impl NameStates {
     }
 
     pub fn is_unanswered(&self) -> bool {
-        self.is_unanswered
+        self.unanswered > 0
     }
 
     /// What the change that got no reply does, if `found` is a state without it.
@@ -46,7 +46,7 @@ impl NameStates {
         let [.., (_, before), (_, after)] = &self.states[..] else {
             return None;
         };
-        if !self.is_unanswered || matches(after, found) {
+        if !self.is_unanswered() || matches(after, found) {
             return None;
         }
         let removed = before.keys().filter(|key| !after.contains_key(key));
@@ -60,7 +60,7 @@ impl NameStates {
 
     pub fn push(&mut self, now: u64, tree: NameTree) {
         self.states.push((now, tree));
-        self.is_unanswered = false;
+        self.unanswered = 0;
     }
 
     /// Replaces the newest state by one with an inode number from a reply.
@@ -72,13 +72,24 @@ impl NameStates {
 
     pub fn mark_unanswered(&mut self, now: u64, tree: NameTree) {
         self.states.push((now, tree));
-        self.is_unanswered = true;
+        self.unanswered = 1;
+    }
+
+    /// A change of a former instance was made or not, beside the newest change if that got no reply.
+    pub fn mark_late(&mut self, now: u64, change: &NameChange) {
+        let answered = self.states.len() - 1 - self.unanswered;
+        let with_change = self.states[answered..].iter();
+        let with_change: Vec<_> = with_change
+            .map(|(_, tree)| (now, with(tree, change)))
+            .collect();
+        self.unanswered += with_change.len();
+        self.states.extend(with_change);
     }
 
     /// All answered changes survive a power loss.
     pub fn synced(&mut self) {
         assert!(
-            !self.is_unanswered,
+            !self.is_unanswered(),
             "a sync succeeds only after all earlier changes have replies"
         );
         self.states.drain(..self.states.len() - 1);
@@ -95,7 +106,7 @@ impl NameStates {
     /// # Errors
     /// The names found and the possible states, if none of them matches.
     pub fn match_found(&mut self, found: NameTree, undone: Option<u64>) -> Result<(), String> {
-        let answered = self.states.len() - 1 - usize::from(self.is_unanswered);
+        let answered = self.states.len() - 1 - self.unanswered;
         let oldest_possible = match undone {
             Some(since) => {
                 let states = self.states[..=answered].iter();
@@ -121,6 +132,18 @@ impl NameStates {
         self.push(at, found);
         Ok(())
     }
+}
+
+/// The names after a change.
+pub fn with(tree: &NameTree, change: &NameChange) -> NameTree {
+    let mut after = tree.clone();
+    for (key, entry) in change {
+        match entry {
+            Some(entry) => after.insert(*key, *entry),
+            None => after.remove(key),
+        };
+    }
+    after
 }
 
 fn matches(state: &NameTree, found: &NameTree) -> bool {

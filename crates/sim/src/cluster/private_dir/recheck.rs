@@ -93,7 +93,7 @@ impl PrivateDirProgram {
             false => None,
         };
         let mut matched = (self.names).match_found(found.tree.clone(), names_lost_since);
-        if matched.is_err() && self.expect_late_change() {
+        if matched.is_err() && self.found_late_change() {
             matched = self.names.match_found(found.tree, names_lost_since);
         }
         if let Err(mismatch) = matched {
