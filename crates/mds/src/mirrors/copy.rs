@@ -85,6 +85,7 @@ impl ObjectCopy<'_> {
         let mut verifier = self.cut_to(source.size).await?;
         let mut at = 0;
         loop {
+            pace.check()?;
             let (from_source, from_copy) = (
                 self.next_data(self.source, at).await?,
                 self.next_data(self.to, at).await?,
