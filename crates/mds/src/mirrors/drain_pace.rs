@@ -4,23 +4,36 @@ use crate::osts::Targets;
 use gupfs_platform::Clock;
 use gupfs_proto::{FsError, OstId};
 use std::time::Duration;
+use tokio::sync::Mutex;
 
 /// How often a move that waits asks whether its drain goes on at this rate.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// The pace of the objects that leave one OST.
 pub struct DrainPace<'a> {
-    pub targets: &'a Targets,
-    pub clock: &'a Clock,
-    pub ost: OstId,
+    targets: &'a Targets,
+    clock: &'a Clock,
+    ost: OstId,
+    /// Held by the region that waits; others that were copied at the same time wait after it.
+    turn: Mutex<()>,
 }
 
-impl DrainPace<'_> {
+impl<'a> DrainPace<'a> {
+    pub fn new(targets: &'a Targets, clock: &'a Clock, ost: OstId) -> DrainPace<'a> {
+        DrainPace {
+            targets,
+            clock,
+            ost,
+            turn: Mutex::new(()),
+        }
+    }
+
     /// Returns when the next bytes may be copied, after so many were.
     ///
     /// # Errors
     /// `TargetDown` if the drain was paused or cancelled meanwhile.
     pub async fn spend(&self, bytes: u64) -> Result<(), FsError> {
+        let _turn = self.turn.lock().await;
         let begun = self.clock.boot();
         loop {
             if !self.targets.moving().contains_key(&self.ost) {

@@ -307,11 +307,9 @@ impl FileMover<'_> {
         self.targets.fence_object(ost, object).await?;
         let pace = match paced_by {
             PacedBy::Nothing => CopyPace::Full,
-            PacedBy::Drain => CopyPace::Drain(DrainPace {
-                targets: self.targets,
-                clock: self.clock,
-                ost: copy.source.0,
-            }),
+            PacedBy::Drain => {
+                CopyPace::Drain(DrainPace::new(self.targets, self.clock, copy.source.0))
+            }
         };
         copy.run(&pace).await.map(|bytes| bytes.copied)
     }
