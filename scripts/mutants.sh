@@ -2,6 +2,9 @@
 # Plants each bug of crates/sim/mutants into a copy of the tree, and fails unless the simulations find it. The unchanged tree
 # must pass first; with arguments the script plants only the bugs of these names, and assumes that the tree passes. It keeps copy and
 # build in $GUPFS_MUTANTS, so that the next run is quick.
+#
+# A patch names the tests that find its bug: `Found by: FILTER` for those of the simulation, or `Found by: FLAGS OF CARGO TEST FILTER` where only
+# a test made for it meets the bug often enough.
 set -euo pipefail
 cd "$(git -C "$(dirname "$0")" rev-parse --show-toplevel)"
 mutants=crates/sim/mutants
@@ -19,15 +22,16 @@ done
     [ -f "$file" ] || rm "$tree/$file"
 done
 
-simulate() { # name, filter
-    (cd "$tree" && timeout 900 ${CARGO:-cargo} test --quiet -p gupfs-sim --test it ${CARGO_FLAGS:-} -- "$2") \
-        >"$log/$1" 2>&1
+simulation="-p gupfs-sim --test it"
+
+simulate() { # name, flags of cargo test, filter
+    (cd "$tree" && timeout 900 ${CARGO:-cargo} test --quiet $2 ${CARGO_FLAGS:-} -- "$3") >"$log/$1" 2>&1
 }
 
 names=("$@")
 [ ${#names[@]} -gt 0 ] || names=($(cd $mutants && ls -- *.patch | sed 's/\.patch$//'))
 
-[ $# -gt 0 ] || simulate none "" || {
+[ $# -gt 0 ] || simulate none "$simulation" "" || {
     tail -n 40 "$log/none"
     echo "the tree as it is does not pass: $log/none" >&2
     exit 1
@@ -35,14 +39,17 @@ names=("$@")
 lived=0
 for name in "${names[@]}"; do
     patch=$mutants/$name.patch
-    filter=$(sed -n 's/^Found by: //p' "$patch")
+    finder=$(sed -n 's/^Found by: //p' "$patch")
+    filter=${finder##* }
+    flags=${finder% *}
+    [ "$flags" != "$finder" ] || flags=$simulation
     patch --directory="$tree" --strip=1 --quiet <"$patch"
     outcome=0
-    (cd "$tree" && ${CARGO:-cargo} test --quiet -p gupfs-sim --test it --no-run ${CARGO_FLAGS:-}) >"$log/$name" 2>&1 || outcome=1
+    (cd "$tree" && ${CARGO:-cargo} test --quiet $flags --no-run ${CARGO_FLAGS:-}) >"$log/$name" 2>&1 || outcome=1
     if [ $outcome = 1 ]; then
         verdict="does not build"
         lived=1
-    elif simulate "$name" "$filter"; then
+    elif simulate "$name" "$flags" "$filter"; then
         verdict="LIVES"
         lived=1
     else

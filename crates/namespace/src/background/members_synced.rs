@@ -49,7 +49,7 @@ mod tests {
     use crate::{BackgroundOp, FollowUp, RecordKind};
     use gupfs_proto::data::ObjectStat;
     use gupfs_proto::layout::{DefaultLayout, Redundancy};
-    use gupfs_proto::meta::{MetaOp, MetaReplyBody};
+    use gupfs_proto::meta::{AttrReport, MetaOp, MetaReplyBody};
     use gupfs_proto::{Caller, FsError, InodeId, Presence, Timestamp};
 
     /// A file of one component with two copies, and one stripe, that a session writes.
@@ -99,6 +99,23 @@ mod tests {
         server.run_background(&synced).unwrap();
         assert_eq!(server.presence(ino), [Presence::Present; 2]);
         assert_eq!(server.count(RecordKind::StaleMembers), 0);
+        server.assert_clean();
+    }
+
+    #[test]
+    fn a_member_that_a_power_loss_has_discarded_is_stale_and_no_hole() {
+        let (mut server, ino) = mirrored_file();
+        let unsynced = AttrReport {
+            unsynced: vec![(0, 0), (0, 1)],
+            ..report(9, &[])
+        };
+        server.end_write(ino, unsynced, false).unwrap();
+        assert_eq!(server.presence(ino), [Presence::Maybe; 2]);
+        let found = vec![(0, 0, true), (0, 1, false)];
+        let confirmed = BackgroundOp::ConfirmObjects { ino, found };
+        server.run_background(&confirmed).unwrap();
+        assert_eq!(server.presence(ino), [Presence::Present, Presence::Stale]);
+        assert_eq!(server.count(RecordKind::StaleMembers), 1);
         server.assert_clean();
     }
 
