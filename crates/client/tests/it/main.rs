@@ -11,6 +11,7 @@ mod locks;
 mod locks_random;
 mod mapped_pages;
 mod messages;
+mod mirrored_reads;
 mod model;
 mod names;
 mod new_files;
