@@ -9,13 +9,12 @@ use gupfs_proto::{FsError, InodeId};
 impl PrivateDirProgram {
     pub(super) async fn read(&mut self, instance: &ClientInstance<'_>) {
         let Some(ino) = self.any_file() else { return };
+        // A power loss while the file is opened counts, too.
+        let power_losses = self.cluster.fault_record.power_losses();
         let Some(file) = self.open_once(instance, ino).await else {
             return;
         };
-        let (since, power_losses) = (
-            self.cluster.millis(),
-            self.cluster.fault_record.power_losses(),
-        );
+        let since = self.cluster.millis();
         let (at, len) = match self.random.one_in(2) {
             true => (0, 2 * FILE_SIZE_MAX),
             false => (self.random_offset(), self.random_len()),

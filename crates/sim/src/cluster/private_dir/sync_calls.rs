@@ -8,13 +8,12 @@ use gupfs_proto::InodeId;
 impl PrivateDirProgram {
     pub(super) async fn fsync(&mut self, instance: &ClientInstance<'_>) {
         let Some(ino) = self.any_file() else { return };
+        // A power loss while the file is opened counts, too.
+        let power_losses = self.cluster.fault_record.power_losses();
         let Some(file) = self.open_once(instance, ino).await else {
             return;
         };
-        let (since, power_losses) = (
-            self.cluster.millis(),
-            self.cluster.fault_record.power_losses(),
-        );
+        let since = self.cluster.millis();
         let client = instance.client.clone();
         let synced = self
             .call(instance, client.fsync(&file, self.random.one_in(3)))
