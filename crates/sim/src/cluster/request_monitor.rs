@@ -46,8 +46,9 @@ struct MonitorState {
     written_files: BTreeSet<InodeId>,
     access_check: AccessCheck,
     repeated_writes: RepeatedWrites,
-    /// Objects that were fenced so that their bytes are copied, and not synced since.
-    being_copied: BTreeSet<ObjectId>,
+    /// Objects that were fenced so that bytes are copied to them, and not synced there since. The source of a move has the same number on
+    /// another target.
+    being_copied: BTreeSet<(ObjectId, OstId)>,
     /// No fault takes reserved space away: each write into it finds it.
     requires_reserved_space: bool,
     /// When each target last refused a write because its small disk was full.
@@ -63,17 +64,18 @@ struct MonitorState {
 }
 
 impl MonitorState {
-    fn note_copy_step(&mut self, copy_step: &CopyStep) {
+    fn note_copy_step(&mut self, copy_step: &CopyStep, ost: OstId) {
         match copy_step {
             CopyStep::Fence(object) => {
                 self.rare_events.count("resync of a member");
-                let is_new = self.being_copied.insert(*object);
+                let is_new = self.being_copied.insert((*object, ost));
                 (self.rare_events).count_if(!is_new, "resync of a member cut short");
             }
             CopyStep::Sync(objects) => {
                 for object in objects {
-                    self.being_copied.remove(object);
-                    self.access_check.copy_ended(*object);
+                    if self.being_copied.remove(&(*object, ost)) {
+                        self.access_check.copy_ended(*object);
+                    }
                 }
             }
         }
@@ -324,7 +326,8 @@ impl RequestMonitor {
                 for (component, index) in objects {
                     let component = &opened.layout.components[component as usize];
                     let member = component.object(ino, index as usize);
-                    let is_being_copied = state.being_copied.contains(&member);
+                    let of_member = (member, OstId(0))..=(member, OstId(u16::MAX));
+                    let is_being_copied = state.being_copied.range(of_member).next().is_some();
                     state.access_check.leave_out(member, is_being_copied);
                 }
                 (state.rare_events).count("member left out by its writer");
@@ -462,7 +465,7 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
             let state = &mut *guard;
             let is_full = reply == Err(FsError::NoSpace);
             if let (Some(copy_step), Ok(_)) = (&copy_step, &reply) {
-                state.note_copy_step(copy_step);
+                state.note_copy_step(copy_step, ost);
             }
             let now = millis(&self.clock);
             let checks = [
