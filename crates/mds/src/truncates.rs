@@ -85,7 +85,13 @@ impl TruncateRunner {
             let mut failed = FailedMembers::default();
             let blocks = loop {
                 let objects = self.reachable_objects(&truncate, &failed).await?;
-                match self.truncate_and_sync(&objects).await {
+                let truncated = tokio::select! {
+                    biased;
+                    truncated = self.truncate_and_sync(&objects) => truncated,
+                    // Its member is left out. What has been sent to it is refused when it serves again: the keys are others then.
+                    () = self.member_goes_down(&objects) => continue,
+                };
+                match truncated {
                     Ok(Some(blocks)) => break blocks,
                     Ok(None) => {}
                     // The target has gone down meanwhile or was declared lost, or it answers and cannot write; or the block at the object's new
@@ -163,6 +169,16 @@ impl TruncateRunner {
         let left_out = self.mirrors.leave_out_unreachable(ino, all, failed).await?;
         let is_reachable = |(_, object, _): &&(OstId, ObjectId, u64)| !left_out.contains(object);
         Ok(objects.filter(is_reachable).copied().collect())
+    }
+
+    /// Returns when a target of a member of a mirrored stripe is not up any more; never for a file without redundancy.
+    async fn member_goes_down(&self, objects: &[(OstId, ObjectId, u64)]) {
+        if objects.iter().all(|(_, object, _)| object.copy() == 0) {
+            return std::future::pending().await;
+        }
+        let up = objects.iter().map(|(ost, ..)| *ost);
+        let up = up.filter(|ost| self.targets.is_up(*ost)).collect();
+        self.targets.wait_until_one_is_down(up).await
     }
 
     /// Truncates and syncs these objects; returns the blocks that all stripes keep. None if an OST was restarted in between.

@@ -218,6 +218,61 @@ fn the_end_of_a_mount_does_not_wait_for_a_silent_server_whose_copies_others_have
     cluster.stop();
 }
 
+/// The metadata server has the objects truncated. Some of these requests are under way when the server falls silent.
+#[test]
+fn truncates_do_not_wait_for_a_silent_server() {
+    if !can_mount() {
+        return;
+    }
+    let mut cluster = TestCluster::new(2, 1);
+    let at = cluster.mounts[0].at.clone();
+    set_mirrored(&at);
+    wait_until_all_targets_are_up(&at);
+    let is_over = AtomicBool::new(false);
+    let work = |number: u64| {
+        let file = File::create_new(at.join(format!("file {number}"))).unwrap();
+        let (mut longest, mut round) = (Duration::ZERO, number);
+        while !is_over.load(SeqCst) {
+            round += 1;
+            write(&file, round % 20..round % 20 + 2);
+            let begun = Instant::now();
+            file.set_len(round * 77_777 % 2_000_000).unwrap();
+            longest = longest.max(begun.elapsed());
+        }
+        file.set_len(0).unwrap();
+        write(&file, 0..5);
+        longest
+    };
+    let longest = std::thread::scope(|scope| {
+        let programs = [0, 1, 2, 3].map(|number| {
+            scope.spawn({
+                let work = &work;
+                move || work(number)
+            })
+        });
+        std::thread::sleep(Duration::from_secs(2));
+        cluster.osses[0].signal(Signal::STOP);
+        std::thread::sleep(Duration::from_secs(20));
+        cluster.osses[0].signal(Signal::CONT);
+        std::thread::sleep(Duration::from_secs(1));
+        is_over.store(true, SeqCst);
+        programs.map(|program| program.join().unwrap())
+    });
+    println!("the longest truncates: {longest:?}");
+    assert!(
+        longest.iter().all(|one| *one < Duration::from_secs(12)),
+        "{longest:?}"
+    );
+    for number in 0..4 {
+        check(&at.join(format!("file {number}")), 5);
+    }
+    cluster.wait_until("every copy is full", |status| {
+        status["mds"]["resync"]["files_left"] == 0
+            && status["mds"]["resync"]["is_expected"] == false
+    });
+    cluster.stop();
+}
+
 fn resync(cluster: &TestCluster, more: &[&str]) -> Value {
     let key = cluster.key();
     let args = ["resync", "--mds", &cluster.at, "--key", &key, "--json"];

@@ -22,6 +22,7 @@ use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::{FsError, InodeId, Layout, OstId, Seq};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub struct ReplacementTask {
     pub store: Arc<MetadataStore>,
@@ -46,10 +47,13 @@ impl ReplacementTask {
             let mut pause = REPLACE_EVERY;
             if self.progress.take() {
                 let begun = self.clock.boot();
-                let round = self.walk().await;
+                let mut moving = Duration::ZERO;
+                let round = self.walk(&mut moving).await;
                 self.resync.wake();
                 if self.progress.ended(round) {
-                    pause += self.clock.boot().since(begun) * INODE_WALK_REST;
+                    // The rest is for the store, which the moves have hardly used.
+                    let walking = self.clock.boot().since(begun).saturating_sub(moving);
+                    pause += walking * INODE_WALK_REST;
                 }
             }
             tokio::select! {
@@ -60,7 +64,8 @@ impl ReplacementTask {
         }
     }
 
-    async fn walk(&self) -> Result<ReplacementRound, FsError> {
+    /// `moving`: how much of the time of the walk moves took is added.
+    async fn walk(&self, moving: &mut Duration) -> Result<ReplacementRound, FsError> {
         let mut round = ReplacementRound::default();
         let lost = self.targets.lost();
         // Before the first record is read: each file with an object there that the walk does not find was made after the target was out of use.
@@ -88,8 +93,10 @@ impl ReplacementTask {
                 self.replace_step(&records, &lost, &holds, &mut round)
                     .await?;
                 for (key, _) in &records {
+                    let begun = self.clock.boot();
                     self.move_objects(key, &holds, &mut round, &mut passed)
                         .await?;
+                    *moving += self.clock.boot().since(begun);
                     examined += 1;
                     self.progress.examined(examined);
                 }

@@ -7,6 +7,7 @@ use crate::origin::MDS_SESSION;
 use gupfs_proto::capability::{CapabilityFault, DataCredentials};
 use gupfs_proto::data::{self, DataReplyBody};
 use gupfs_proto::{FsError, OstId};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Targets {
@@ -45,6 +46,18 @@ impl Targets {
             biased;
             reply = asking => reply,
             () = self.clock.sleep(DEADLINE) => Err(FsError::TimedOut(format!("ost{ost}"))),
+        }
+    }
+
+    /// Returns when one of these targets cannot be reached.
+    pub async fn wait_until_one_is_down(&self, osts: BTreeSet<OstId>) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if !osts.iter().all(|ost| self.is_up(*ost)) {
+                return;
+            }
+            changed.await;
         }
     }
 

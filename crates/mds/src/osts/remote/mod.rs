@@ -30,6 +30,7 @@ impl Targets {
     /// Marks targets whose servers have not reported for a while as expected; new files go elsewhere.
     pub fn expire_silent(&self) {
         let now = self.clock.boot();
+        let mut has_expired = false;
         for (ost, entry) in self.list.lock().iter_mut() {
             if let Some(remote) = &entry.remote
                 && entry.condition.is_up()
@@ -38,11 +39,15 @@ impl Targets {
                 tracing::warn!(%ost, address = remote.address, "the target's server is silent; requests for the target wait");
                 let why = format!("its server at {} is silent", remote.address);
                 entry.condition = TargetCondition::Expected(why);
+                has_expired = true;
             }
             entry.down_since = match entry.condition.is_up() {
                 true => None,
                 false => entry.down_since.or(Some(now)),
             };
+        }
+        if has_expired {
+            self.changed.notify_waiters();
         }
     }
 
