@@ -262,6 +262,9 @@ pub const READ_SLOW: Duration = Duration::from_millis(1);
 /// or the disk is as slow as it was.
 pub const READ_OFFLOAD_FOR: Duration = Duration::from_millis(100);
 
+/// So long after a drain was cancelled its leftovers are removed: no read by a layout from before lasts longer.
+pub const SWEEP_AFTER_DRAIN: Duration = Duration::from_secs(2 * DEADLINE.as_secs());
+
 /// Objects that the sweep examines in one step, and its pause between two steps: a million objects take a minute and a half in
 /// the background.
 pub const SWEEP_STEP: u32 = 1_024;

@@ -1,12 +1,12 @@
 //! What `gupfs status` shows of a metadata server.
 
 use crate::Mds;
-use crate::background::SweepStatus;
 use crate::metadata_leases::LeaseStatus;
 use crate::origin::RequestOrigin;
 use crate::osts::MdsTargetStatus;
 use crate::pending_work::{
-    ConfirmStatus, ConversionStatus, PurgeStatus, ReplacementStatus, ScrubStatus, UnfinishedStatus,
+    ConfirmStatus, ConversionStatus, PurgeStatus, ReplacementStatus, ScrubStatus, SweepStatus,
+    UnfinishedStatus,
 };
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;

@@ -11,7 +11,6 @@ mod open_queries;
 mod purge;
 mod space;
 mod sweep;
-mod sweep_progress;
 mod unfinished;
 
 pub use confirm::ConfirmTask;
@@ -19,7 +18,6 @@ pub use open_queries::OpenQueryTask;
 pub use purge::PurgeTask;
 pub use space::SpaceWatch;
 pub use sweep::SweepTask;
-pub use sweep_progress::{SweepProgress, SweepStatus};
 pub use unfinished::UnfinishedTask;
 
 use crate::conversion::ConversionTask;
@@ -54,7 +52,9 @@ pub struct BackgroundTasks {
     /// Where sessions outlive the server: it ends those that do not renew.
     pub expiry: Option<Arc<SessionEnd>>,
     /// After a start that followed no orderly stop.
-    pub sweep: Option<SweepTask>,
+    pub sweep: SweepTask,
+    /// The last owner did not stop in order.
+    pub sweeps_at_start: bool,
 }
 
 impl BackgroundTasks {
@@ -83,9 +83,8 @@ impl BackgroundTasks {
         if let Some(session_end) = self.expiry {
             started.push(tasks.spawn("terms", session_end.run_session_expiry()));
         }
-        if let Some(sweep) = self.sweep {
-            started.push(tasks.spawn("sweep", run_after(grace, sweep.sweep_all())));
-        }
+        let sweep = self.sweep.run(self.sweeps_at_start);
+        started.push(tasks.spawn("sweep", run_after(grace, sweep)));
         started
     }
 }

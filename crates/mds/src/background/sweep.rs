@@ -4,15 +4,18 @@
 //! objects exist and no record names them. No record ever will, since their generation is not given again; so the sweep looks for
 //! them once after a start that followed no orderly stop, and removes them.
 //!
+//! A drain leaves objects where it has moved them from, since reads may be under way there, and half of one where it was ended. The targets are
+//! swept some time after it was cancelled.
+//!
 //! After a loss was accepted there are others: objects that the lost state of the store had created. The sweep quarantines those.
 //! And there are objects that are longer than their file's record says: the file then gets the size of its objects, or bytes of
 //! the lost state would show where it grows again.
 
-use super::SweepProgress;
 use crate::join;
-use crate::limits::{OST_CALLS, RETRY, SWEEP_PAUSE, SWEEP_STEP};
+use crate::limits::{OST_CALLS, RETRY, SWEEP_AFTER_DRAIN, SWEEP_PAUSE, SWEEP_STEP};
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
+use crate::pending_work::SweepProgress;
 use crate::store::{MetadataStore, damaged_record};
 use crate::writer_recovery::WriterRecovery;
 use gupfs_namespace::{Inode, InodeBody, Record, RecordKey};
@@ -45,8 +48,22 @@ pub struct SweepTask {
 }
 
 impl SweepTask {
-    /// Examines every target once.
-    pub async fn sweep_all(self) {
+    /// Examines every target once `at_start`, and after each cancelled drain.
+    pub async fn run(mut self, at_start: bool) {
+        if at_start {
+            self.sweep_all().await;
+        }
+        // No later object is one of a lost state.
+        self.loss_accepted = false;
+        while self.store.failure().is_none() {
+            self.progress.wait().await;
+            self.clock.sleep(SWEEP_AFTER_DRAIN).await;
+            self.sweep_all().await;
+        }
+    }
+
+    async fn sweep_all(&self) {
+        self.progress.expect(self.targets.all().len() as u64);
         for ost in self.targets.all() {
             let mut after = None;
             while self.store.failure().is_none() && !self.targets.is_lost(ost) {
@@ -106,7 +123,7 @@ impl SweepTask {
             self.progress.removed(left.len() as u64);
             self.progress.quarantined(lost.len() as u64);
             if !left.is_empty() {
-                tracing::info!(%ost, objects = left.len(), "removed objects that a power loss left without a file");
+                tracing::info!(%ost, objects = left.len(), "removed objects that a power loss or a drain left without a file");
             }
             if !lost.is_empty() {
                 tracing::warn!(%ost, objects = lost.len(), "quarantined objects of lost files in the OST's lost+found");

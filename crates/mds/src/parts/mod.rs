@@ -5,8 +5,7 @@ mod lower;
 mod requests;
 
 use crate::background::{
-    BackgroundTasks, ConfirmTask, OpenQueryTask, PurgeTask, SpaceWatch, SweepProgress, SweepTask,
-    UnfinishedTask,
+    BackgroundTasks, ConfirmTask, OpenQueryTask, PurgeTask, SpaceWatch, SweepTask, UnfinishedTask,
 };
 use crate::callback::CallbackTable;
 use crate::capabilities::CapabilityIssuer;
@@ -23,7 +22,7 @@ use crate::mirrors::{ReplacementTask, ResyncTask};
 use crate::osts::Targets;
 use crate::pending_work::{
     ConfirmProgress, ConversionQueue, PendingTruncates, PurgeQueue, RemovedFiles,
-    ReplacementProgress, ResyncProgress, ScrubProgress, UnfinishedWork,
+    ReplacementProgress, ResyncProgress, ScrubProgress, SweepProgress, UnfinishedWork,
 };
 use crate::placement::Placement;
 use crate::rebalance::{RebalanceControl, RebalanceTask};
@@ -138,6 +137,7 @@ impl MdsParts {
         let driving = DriverParts::new(&input, &lower, &pending);
         let handling = RequestParts::new(&input, &lower, &pending, &driving);
         let clock = input.platform.clock;
+        let sweep = Arc::<SweepProgress>::default();
         MdsParts {
             target_records: TargetRecords::new(TargetRecordsParts {
                 store: lower.store.clone(),
@@ -147,6 +147,7 @@ impl MdsParts {
                 serving: lower.serving.clone(),
                 restarted: driving.restarted_targets.clone(),
                 replacement: pending.replacement.clone(),
+                sweep: sweep.clone(),
                 clock: clock.clone(),
             }),
             stopping_targets: StoppingTargets {
@@ -185,7 +186,7 @@ impl MdsParts {
                 reserve: lower.reserve.clone(),
                 clock: clock.clone(),
             }),
-            sweep: Arc::default(),
+            sweep,
             clock,
             owner_epoch: input.owner_epoch,
             targets: input.targets,
@@ -335,7 +336,8 @@ impl MdsParts {
             locks: self.locks.clone(),
             leases: self.leases.clone(),
             expiry: self.keeps_sessions.then(|| self.session_end.clone()),
-            sweep: with_sweep.then(|| SweepTask {
+            sweeps_at_start: with_sweep,
+            sweep: SweepTask {
                 store: self.store.clone(),
                 targets: self.targets.clone(),
                 recovery: self.writer_recovery.clone(),
@@ -343,7 +345,7 @@ impl MdsParts {
                 lost_before: self.lost_before,
                 loss_accepted: self.loss_accepted,
                 clock: self.clock.clone(),
-            }),
+            },
         }
     }
 }

@@ -1,7 +1,8 @@
 //! # pending_work: what staged batches leave to do
 //!
 //! Owns   in memory: truncates that were promised, objects to remove, removed files that sessions may have open, whether files
-//!        wait for a confirmation, sessions whose cleanup an OST delays; what scrubs have found; files whose layout is to change; the rebalance.
+//!        wait for a confirmation, sessions whose cleanup an OST delays; what scrubs have found; files whose layout is to change; the rebalance; how far
+//!        the sweep is.
 //! Never  does that work (`truncates`, `background`), or is the only place where it is known: the records say the same.
 //! Enter  at the `add` of each; `ShardDriver` calls it at the moment when a batch is staged.
 
@@ -13,6 +14,7 @@ mod removed_files;
 mod replacements;
 mod resyncs;
 mod scrubs;
+mod sweeps;
 mod truncates;
 mod unfinished;
 
@@ -26,5 +28,6 @@ pub use replacements::{
 };
 pub use resyncs::{ResyncProgress, ResyncRound, RoundWork};
 pub use scrubs::{DamagedObject, FileScrubbed, ScrubProgress, ScrubRate, ScrubStatus};
+pub use sweeps::{SweepProgress, SweepStatus};
 pub use truncates::{PendingTruncate, PendingTruncates};
 pub use unfinished::{UnfinishedStatus, UnfinishedWork};

@@ -40,6 +40,10 @@ impl TargetRecords {
             // Before the walk begins: it finds every file that was laid out on the target.
             self.placement.update();
             self.replacement.expect();
+            if change == DrainChange::Cancel {
+                // It leaves objects behind that no layout names.
+                self.sweep.request(self.targets.all().len() as u64);
+            }
         }
         if change != DrainChange::Ask {
             // Also of an earlier request: its requester may not have received the reply.

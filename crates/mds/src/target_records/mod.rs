@@ -14,7 +14,7 @@ mod verifiers;
 
 use crate::origin::RequestOrigin;
 use crate::osts::Targets;
-use crate::pending_work::ReplacementProgress;
+use crate::pending_work::{ReplacementProgress, SweepProgress};
 use crate::placement::Placement;
 use crate::restarted_targets::RestartedTargets;
 use crate::serving::ServingState;
@@ -35,6 +35,7 @@ pub struct TargetRecords {
     serving: Arc<ServingState>,
     restarted: Arc<RestartedTargets>,
     replacement: Arc<ReplacementProgress>,
+    sweep: Arc<SweepProgress>,
     clock: Clock,
     /// Locked while the record of a target is read and staged.
     staging: Mutex<()>,
@@ -49,6 +50,7 @@ pub struct TargetRecordsParts {
     pub serving: Arc<ServingState>,
     pub restarted: Arc<RestartedTargets>,
     pub replacement: Arc<ReplacementProgress>,
+    pub sweep: Arc<SweepProgress>,
     pub clock: Clock,
 }
 
@@ -62,6 +64,7 @@ impl TargetRecords {
             serving: parts.serving,
             restarted: parts.restarted,
             replacement: parts.replacement,
+            sweep: parts.sweep,
             clock: parts.clock,
             staging: Mutex::new(()),
         }

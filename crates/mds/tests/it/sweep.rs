@@ -4,7 +4,11 @@ use crate::client::Client;
 use crate::fixture::{Simulated, simulate};
 use crate::truncates::{file, sizes};
 use crate::writers::write;
-use gupfs_proto::InodeId;
+use gupfs_mds::Mds;
+use gupfs_proto::cluster::{ClusterRequest, DrainChange};
+use gupfs_proto::{InodeId, OstId};
+use gupfs_rpc::Service;
+use std::sync::Arc;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -47,4 +51,50 @@ fn is_undone_and_swept(seed: u64) -> bool {
         instance.mds.stop().await.unwrap();
         lost
     })
+}
+
+async fn drain(mds: &Arc<Mds>, change: DrainChange) {
+    let ost = OstId(0);
+    let request = ClusterRequest::ManageDrain { ost, change };
+    mds.clone().handle(request).await.unwrap();
+}
+
+/// What a cancelled drain has moved is removed from where it was; not at once, since reads may be under way there.
+#[test]
+fn what_a_cancelled_drain_has_left_is_swept() {
+    simulate(async {
+        let fixture = Simulated::new(3);
+        let instance = fixture.start().await;
+        let mds = &instance.mds;
+        let client = Client::open(mds).await;
+        let kept = file(&fixture, &client, 8 * MIB).await;
+        client.sync().await.unwrap();
+        let before = fixture.osts[0].list();
+        assert!(!before.is_empty());
+        drain(mds, DrainChange::Start { rate: None }).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(fixture.osts[0].list(), before);
+        let moved = sizes(&fixture).len();
+        drain(mds, DrainChange::Cancel).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(fixture.osts[0].list(), before);
+        assert!(mds.status().await.sweep.left > 0);
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(fixture.osts[0].list(), []);
+        let sweep = mds.status().await.sweep;
+        let removed = before.len() as u64;
+        assert_eq!((sweep.left, sweep.objects_removed), (0, removed));
+        assert_eq!(sizes(&fixture).len(), moved - before.len());
+        assert_eq!(client.attr(kept).await.unwrap().size, 8 * MIB);
+        // Files that are made there now stay.
+        let new = client.create(0, InodeId::ROOT, "new").await.unwrap();
+        let opened = client.begin_write(new).await;
+        let written = write(&fixture.osts, &opened, 8 * MIB, 1);
+        client.end_write(new, written).await;
+        let there = sizes(&fixture);
+        drain(mds, DrainChange::Cancel).await;
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        assert_eq!(sizes(&fixture), there);
+        instance.mds.stop().await.unwrap();
+    });
 }
