@@ -224,7 +224,7 @@ fn truncates_do_not_wait_for_a_silent_server() {
     if !can_mount() {
         return;
     }
-    let mut cluster = TestCluster::new(2, 1);
+    let cluster = TestCluster::new(2, 1);
     let at = cluster.mounts[0].at.clone();
     set_mirrored(&at);
     wait_until_all_targets_are_up(&at);
