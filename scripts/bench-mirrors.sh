@@ -12,8 +12,6 @@
 #   away       cold stream and random 4 KiB reads while one of two object servers is away, beside the same with both
 #   rebuild    an OST is lost: bytes a second until redundancy is whole again, and what a program writes a second meanwhile
 #   rebuild-link  the same over links of $MBIT Mbit/s
-#   peer       one machine: a large file with two copies, written by gupfs and by GlusterFS (replica 2, the translators of a volume that it
-#              creates itself), in turns; without the Debian packages glusterfs-server and glusterfs-client, or root to install them: left out
 #   pause      the longest write and read when an object server is killed, falls silent, or is stopped in order
 #
 # Without a part: all. TURNS (3), SIZE (1024, MiB of a large file), MBIT (400), CALLS (2000, of each kind of small call), UNIT (stripe unit of the
@@ -25,7 +23,7 @@ shift
 script=$(realpath "$0") project=$(realpath "$(dirname "$0")/..")
 export TURNS=${TURNS:-3} SIZE=${SIZE:-1024} MBIT=${MBIT:-400} CALLS=${CALLS:-2000}
 
-all="one link links latency away rebuild rebuild-link peer pause"
+all="one link links latency away rebuild rebuild-link pause"
 if [ "${1:-}" != --inside ]; then
     for part in "$@"; do
         [[ " $all " = *" $part "* ]] || { echo "bench-mirrors.sh: '$part' is not one of $all" >&2; exit 2; }
@@ -242,93 +240,6 @@ away() {
     ratio "cold stream: away ÷ both" "cold stream: away" "cold stream: both"
     ratio "reads a second: away ÷ both" "random read 4 KiB: both" "random read 4 KiB: away"
     report "One machine, a mirrored file, two object servers: both serve, or one is away"
-}
-
-install_peer() {
-    command -v glusterfsd >/dev/null && return
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends glusterfs-server glusterfs-client >/dev/null 2>&1
-}
-# brick NUMBER: a server process of the peer with one copy of each byte
-brick() {
-    local port=$((24200 + $$ % 500 * 2 + $1))
-    mkdir "$place/brick$1"
-    cat >"$place/brick$1.vol" <<END
-volume posix
-    type storage/posix
-    option directory $place/brick$1
-end-volume
-volume locks
-    type features/locks
-    subvolumes posix
-end-volume
-volume index
-    type features/index
-    option index-base $place/brick$1/.glusterfs/indices
-    subvolumes locks
-end-volume
-volume brick
-    type performance/io-threads
-    subvolumes index
-end-volume
-volume server
-    type protocol/server
-    option transport-type tcp
-    option transport.address-family inet
-    option transport.socket.bind-address 127.0.0.1
-    option transport.socket.listen-port $port
-    option auth.addr.brick.allow 127.0.0.1
-    subvolumes brick
-end-volume
-END
-    cat >>"$place/peer.vol" <<END
-volume client$1
-    type protocol/client
-    option transport-type tcp
-    option transport.address-family inet
-    option remote-host 127.0.0.1
-    option remote-port $port
-    option remote-subvolume brick
-end-volume
-END
-    glusterfsd -N -f "$place/brick$1.vol" -l "$place/brick$1.log" &
-}
-start_peer() {
-    local below=copies above
-    brick 1
-    brick 2
-    printf 'volume copies\n    type cluster/replicate\n    subvolumes client1 client2\nend-volume\n' >>"$place/peer.vol"
-    for above in write-behind read-ahead io-cache quick-read md-cache; do
-        printf 'volume %s\n    type performance/%s\n    subvolumes %s\nend-volume\n' "$above" "$above" "$below" >>"$place/peer.vol"
-        below=$above
-    done
-    mkdir "$place/peer"
-    sleep 1
-    glusterfs -N -f "$place/peer.vol" -l "$place/peer.log" "$place/peer" &
-    for _ in $(seq 100); do
-        mountpoint -q "$place/peer" && timeout 10 touch "$place/peer/begun" && return
-        sleep 0.1
-    done
-    return 1
-}
-peer() {
-    local turn size
-    if ! install_peer || ! start_peer; then
-        echo "There is no peer: Debian's glusterfs-server and glusterfs-client are missing or do not start here."
-        return
-    fi
-    for turn in $(seq "$TURNS"); do
-        note_figure "write, fsync at the end: gupfs mirror:2" MB/s "$(rate_of "$SIZE" "$(seconds write "$place/mnt1/mirrored/p$turn")")"
-        note_figure "write, fsync at the end: GlusterFS replica 2" MB/s "$(rate_of "$SIZE" "$(seconds write "$place/peer/p$turn")")"
-        for size in "$place"/brick[12]/p"$turn"; do
-            [ "$(stat -c %s "$size")" = $((SIZE * 1048576)) ] || { echo "'$size' is no copy" >&2; exit 1; }
-        done
-        rm "$place/mnt1/mirrored/p$turn" "$place/peer/p$turn"
-        sleep 2
-    done
-    ratio "write: gupfs mirror:2 ÷ GlusterFS replica 2" "write, fsync at the end: gupfs mirror:2" "write, fsync at the end: GlusterFS replica 2"
-    umount "$place/peer"
-    report "One machine, over the loopback device: one client, two copies of each byte ($(glusterfs --version | sed -n '1s/ built.*//p'))"
 }
 
 # rebuild WHERE

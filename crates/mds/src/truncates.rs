@@ -88,7 +88,8 @@ impl TruncateRunner {
                 let truncated = tokio::select! {
                     biased;
                     truncated = self.truncate_and_sync(&objects) => truncated,
-                    // Its member is left out. What has been sent to it is refused when it serves again: the keys are others then.
+                    // Its member is left out. What has been sent to it arrives before the fence of the resync, which waits for changes that are
+                    // being executed, or never: both ends close a connection that is silent.
                     () = self.member_goes_down(&objects) => continue,
                 };
                 match truncated {

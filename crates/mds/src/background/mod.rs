@@ -51,7 +51,6 @@ pub struct BackgroundTasks {
     pub leases: Arc<LeaseService>,
     /// Where sessions outlive the server: it ends those that do not renew.
     pub expiry: Option<Arc<SessionEnd>>,
-    /// After a start that followed no orderly stop.
     pub sweep: SweepTask,
     /// The last owner did not stop in order.
     pub sweeps_at_start: bool,

@@ -53,7 +53,7 @@ impl SweepTask {
         if at_start {
             self.sweep_all().await;
         }
-        // No later object is one of a lost state.
+        // Later an object is longer than its file's record because a session is writing the file, and not because of the loss.
         self.loss_accepted = false;
         while self.store.failure().is_none() {
             self.progress.wait().await;
