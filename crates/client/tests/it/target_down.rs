@@ -94,6 +94,25 @@ impl Service<cluster::ClusterRequest, cluster::ClusterReply> for NoOtherServers 
     }
 }
 
+/// A client of this metadata server; all its targets are `target`.
+async fn connect(
+    platform: FakePlatform,
+    mds: &Arc<CountingMds>,
+    target: impl Fn() -> OstPeer,
+) -> User {
+    let local_targets = (0..TARGETS).map(|id| (OstId(id), target()));
+    let route = Route::with_map(
+        Peer::local(mds.clone()),
+        local_targets.collect(),
+        Peer::local(Arc::new(NoOtherServers)),
+        Arc::new(NoOtherServers),
+        platform.platform().clock,
+    );
+    let client = Client::connect_with_route(route, platform.platform(), SessionOptions::default());
+    let client = client.await.unwrap();
+    User { platform, client }
+}
+
 /// A metadata server and its cluster map, from which the targets disappear at some moment: they are declared lost.
 struct LosingMds {
     mds: Arc<CountingMds>,
@@ -189,17 +208,10 @@ async fn credentials_that_expired_while_an_ost_was_down_are_fetched_again() {
         clock: clock.clone(),
         back: clock.boot() + Duration::from_secs(300),
     });
-    let local_targets = (0..TARGETS).map(|id| (OstId(id), Peer::local(unreachable_ost.clone())));
-    let route = Route::with_map(
-        Peer::local(counting_mds.clone()),
-        local_targets.collect(),
-        Peer::local(Arc::new(NoOtherServers)),
-        Arc::new(NoOtherServers),
-        platform.platform().clock,
-    );
-    let client = Client::connect_with_route(route, platform.platform(), SessionOptions::default());
-    let client = client.await.unwrap();
-    let user = User { platform, client };
+    let user = connect(platform, &counting_mds, || {
+        Peer::local(unreachable_ost.clone())
+    })
+    .await;
     let file = user.create("file").await;
     user.write(&file, 0, &[1; 100_000]).await;
     assert_eq!(user.read(&file, 0, 100_000).await, [1; 100_000]);
@@ -220,17 +232,7 @@ async fn a_call_to_an_ost_that_takes_no_credentials_times_out() {
         ost,
         is_cut_off: AtomicBool::new(false),
     });
-    let local_targets = (0..TARGETS).map(|id| (OstId(id), Peer::local(cut_off_ost.clone())));
-    let route = Route::with_map(
-        Peer::local(counting_mds.clone()),
-        local_targets.collect(),
-        Peer::local(Arc::new(NoOtherServers)),
-        Arc::new(NoOtherServers),
-        platform.platform().clock,
-    );
-    let client = Client::connect_with_route(route, platform.platform(), SessionOptions::default());
-    let client = client.await.unwrap();
-    let user = User { platform, client };
+    let user = connect(platform, &counting_mds, || Peer::local(cut_off_ost.clone())).await;
     let file = user.create("file").await;
     user.write(&file, 0, &[1; 100_000]).await;
     cut_off_ost.is_cut_off.store(true, SeqCst);
