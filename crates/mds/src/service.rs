@@ -56,7 +56,12 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
                 self.parts.target_records.manage_drain(ost, change).await
             }
             ClusterRequest::DrainRoom { ost, from } => {
-                self.parts.drain_room.next_part(ost, from).await
+                let needs = self.parts.drain_room.next_part(ost, from).await?;
+                Ok(ClusterReplyBody::DrainRoom(needs.room))
+            }
+            ClusterRequest::DrainNeeds { ost, from } => {
+                let needs = self.parts.drain_room.next_part(ost, from).await?;
+                Ok(ClusterReplyBody::DrainNeeds(needs))
             }
             ClusterRequest::Rebalance { change } => self.parts.rebalance.manage(change).await,
             ClusterRequest::TargetsStop { targets } => {

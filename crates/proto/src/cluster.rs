@@ -81,6 +81,11 @@ pub enum ClusterRequest {
     TargetsStop { targets: Vec<StoppingTarget> },
     /// An administrator holds back the resync of mirrored files, or asks how far it is. The reply is `Resync`. Since version 9.
     Resync { change: ResyncChange },
+    /// As `DrainRoom`, and which of these files and directories need the target. The reply is `DrainNeeds`. Since version 10.
+    DrainNeeds {
+        ost: OstId,
+        from: Option<LostFilePosition>,
+    },
 }
 
 /// A target that is about to be stopped.
@@ -129,6 +134,18 @@ pub struct DrainRoomPart {
     pub next: Option<LostFilePosition>,
     /// Space that the targets have that take new files, those on one file system counted once.
     pub available: u64,
+}
+
+/// A part of what a drain would move, and what it could not do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DrainNeeds {
+    pub room: DrainRoomPart,
+    /// Files among them whose mirrored stripes have no other failure domain for a member on this target or on one that is being drained:
+    /// they would stay there.
+    pub files_without_domain: u64,
+    /// Directories whose new files could not be created without the target and those that are being drained: fewer failure domains than copies
+    /// would be left.
+    pub directories_without_domain: u64,
 }
 
 /// What identifies a copy of a target: the incarnation, and stamp and run in its superblock.
@@ -409,6 +426,7 @@ pub enum ClusterReplyBody {
         sessions: u64,
     },
     Resync(ResyncState),
+    DrainNeeds(DrainNeeds),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -75,6 +75,7 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::AcceptTargetLoss { .. }
             | cluster::ClusterRequest::ManageDrain { .. }
             | cluster::ClusterRequest::DrainRoom { .. }
+            | cluster::ClusterRequest::DrainNeeds { .. }
             | cluster::ClusterRequest::LostFiles { .. }
             | cluster::ClusterRequest::Drain { .. }
             | cluster::ClusterRequest::RemoveTarget { .. }

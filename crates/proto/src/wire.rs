@@ -81,8 +81,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // their replies). 5: drains (two requests and their replies). 6: scrubs (a request and its reply).
     // 7: names of failure domains (two requests and a reply); acceptance of a target's loss (a request and its reply);
     // rate, pauses and room of drains (two requests and their replies). 8: rebalances (a request and its reply). 9: targets that are
-    // about to be stopped, and the pace of resyncs (two requests and their replies).
-    (MessageKind::CLUSTER, 2, 9),
+    // about to be stopped, and the pace of resyncs (two requests and their replies). 10: what a drain needs (a request and its reply).
+    (MessageKind::CLUSTER, 2, 10),
 ];
 
 /// A message as a frame carries it.
@@ -264,7 +264,7 @@ fn min_version_of_callback(request: &callback::CallbackRequest) -> u8 {
     }
 }
 
-/// Versions 3 to 5 added two requests each, version 6 one, versions 7 and 9 several, version 8 one.
+/// Versions 3 to 5 added two requests each, version 6 one, versions 7 and 9 several, versions 8 and 10 one.
 fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
     match request {
         cluster::ClusterRequest::Report(_) | cluster::ClusterRequest::Verifiers { .. } => 3,
@@ -280,6 +280,7 @@ fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
         | cluster::ClusterRequest::DrainRoom { .. } => 7,
         cluster::ClusterRequest::Rebalance { .. } => 8,
         cluster::ClusterRequest::TargetsStop { .. } | cluster::ClusterRequest::Resync { .. } => 9,
+        cluster::ClusterRequest::DrainNeeds { .. } => 10,
         _ => 2,
     }
 }

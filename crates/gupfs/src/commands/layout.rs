@@ -98,13 +98,14 @@ impl Set {
     fn run(self) -> CliResult<Exit> {
         let rule = (!self.inherit).then(|| self.rule());
         if let Some(rule) = &rule {
-            rule.check().map_err(|_| {
-                CliError::new("this layout is not valid")
-                    .todo("unit: 64KiB to 1GiB in steps of 64KiB; count: up to 512; first component: a size")
-                    .exit(Exit::Unusable)
-            })?;
+            check(rule)?;
         }
         let (target, ino) = resolve(&self.path)?;
+        if !self.path.symlink_metadata().is_ok_and(|it| it.is_dir()) {
+            return Err(CliError::new(format!("'{}' is not a directory", self.path.display()))
+                .todo("name a directory, whose new files get the layout; `gupfs layout convert` gives another layout to a file")
+                .exit(Exit::Unusable));
+        }
         let set = target.request::<LayoutView>(&ControlRequest::LayoutSet { ino, rule });
         let view = set.map_err(|error| match self.redundancy {
             Redundancy::None => error,
@@ -135,6 +136,18 @@ impl Set {
         }
         DefaultLayout { components }
     }
+}
+
+/// # Errors
+/// If no file can have this layout.
+fn check(layout: &DefaultLayout) -> CliResult<()> {
+    layout.check().map_err(|_| {
+        CliError::new("this layout is not valid")
+            .todo(
+                "unit: 64KiB to 1GiB in steps of 64KiB; count: up to 512; first component: a size",
+            )
+            .exit(Exit::Unusable)
+    })
 }
 
 fn parse_count(text: &str) -> Result<u32, String> {

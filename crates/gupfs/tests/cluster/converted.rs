@@ -20,6 +20,10 @@ fn convert(path: &Path, more: &[&str]) -> Output {
     convert.args(more).output().unwrap()
 }
 
+fn text_of(output: &[u8]) -> &str {
+    std::str::from_utf8(output).unwrap()
+}
+
 fn converted(path: &Path, more: &[&str]) -> Value {
     let output = convert(path, more);
     assert!(output.status.success(), "{output:?}");
@@ -84,6 +88,14 @@ fn files_of_a_tree_get_copies_and_lose_them_again_while_a_program_reads() {
     std::os::unix::fs::symlink("f0", dir.join("symlink")).unwrap();
     let refused = convert(&dir, &["--redundancy", "mirror:2"]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let refused = convert(&dir, &["--recursive", "--unit", "1000"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(text_of(&refused.stderr).contains("unit: 64KiB to 1GiB"));
+    let mut set = command();
+    set.args(["layout", "set", "--redundancy", "mirror:2"]);
+    let refused = set.arg(dir.join("f0")).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(text_of(&refused.stderr).contains("is not a directory"));
 
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

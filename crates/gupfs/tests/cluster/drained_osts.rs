@@ -417,3 +417,43 @@ fn a_drain_for_which_the_others_have_no_room_is_refused_beforehand() {
     drained(&cluster, osts[0]);
     check(&a.join("f"), 1000);
 }
+
+#[test]
+fn the_last_ost_of_a_failure_domain_that_mirrored_files_need_is_not_drained() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = TestCluster::new(2, 1);
+    let a = cluster.mounts[0].at.clone();
+    fs::create_dir(a.join("kept")).unwrap();
+    set_mirrored(&a.join("kept"));
+    wait_until_all_targets_are_up(&a.join("kept"));
+    for path in files("kept", 3) {
+        write(&File::create_new(a.join(path)).unwrap(), 0..3);
+    }
+    let osts = osts_of(&cluster, 0);
+    // The server's other OST takes the files.
+    drained(&cluster, osts[0]);
+    let last = run(&cluster, "drain", osts[1], &[]);
+    refused(&last, "too few failure domains, so it is not drained");
+    refused(&last, "3 mirrored files could not leave it");
+    refused(&last, "in 1 directories with mirrors");
+    let asked = run(&cluster, "drain", osts[1], &["--cancel", "--json"]);
+    let said: Value = serde_json::from_slice(&asked.stdout).unwrap();
+    assert!(said["draining_since"].is_null(), "{said}");
+    let forced = run(&cluster, "drain", osts[1], &["--force"]);
+    assert!(forced.status.success(), "{forced:?}");
+    let cancelled = run(&cluster, "drain", osts[1], &["--cancel"]);
+    assert!(cancelled.status.success(), "{cancelled:?}");
+    for path in files("kept", 3) {
+        check(&a.join(path), 3);
+    }
+    // The other server's OSTs can be emptied one after the other no more than this one's.
+    let others = osts_of(&cluster, 1);
+    drained(&cluster, others[0]);
+    refused(
+        &run(&cluster, "drain", others[1], &[]),
+        "too few failure domains",
+    );
+    cluster.stop();
+}

@@ -18,7 +18,7 @@ mod writers;
 
 pub use left_out::{FailedMembers, MirrorKeeper};
 pub use lost_members::has_lost_bytes;
-pub use moves::bytes_to_move;
+pub use moves::{bytes_to_move, can_leave};
 pub use replacement::ReplacementTask;
 pub use resync::{ResyncTask, owner_of};
 pub use writers::{FileWriters, HeldWriters, HoldWriters};

@@ -19,7 +19,7 @@ use gupfs_namespace::{
 };
 use gupfs_platform::Clock;
 use gupfs_proto::meta::PlacementTarget;
-use gupfs_proto::{Component, FsError, Generation, InodeId, ObjectId, OstId, Presence};
+use gupfs_proto::{Component, FsError, Generation, InodeId, Layout, ObjectId, OstId, Presence};
 use std::pin::pin;
 
 pub struct FileMover<'a> {
@@ -185,34 +185,8 @@ impl FileMover<'_> {
             return Ok(Err(format!("inode {ino} is being truncated")));
         }
         let placement = self.targets.placement();
-        let mut layout = file.layout.clone();
-        let mut moves = Vec::new();
-        for (at, component) in file.layout.components.iter().enumerate() {
-            for (index, from) in component.targets.iter().enumerate() {
-                if !is_left(*from) {
-                    continue;
-                }
-                let object = component.object(ino, index);
-                let same = |other: &&ObjectMove| other.object == object && other.from == *from;
-                let chosen = before.iter().find(same).map(|other| other.to);
-                let choose = || destination(&layout.components[at], index, &placement, ino);
-                let Some(to) = chosen.or_else(choose) else {
-                    return Ok(Err(format!(
-                        "no OST with space can take an object of inode {ino}"
-                    )));
-                };
-                layout.components[at].targets[index] = to;
-                let presence = component.presence.get(index);
-                moves.push(ObjectMove {
-                    position: (at as u32, index as u32),
-                    object,
-                    from: *from,
-                    to,
-                    presence,
-                });
-            }
-        }
-        Ok(Ok(moves))
+        let moves = choose_moves(ino, &file.layout, &placement, before, is_left);
+        Ok(moves.ok_or_else(|| format!("no OST with space can take an object of inode {ino}")))
     }
 
     /// Copies the objects that have bytes; returns how many were copied.
@@ -313,6 +287,50 @@ impl FileMover<'_> {
         };
         copy.run(&pace).await.map(|bytes| bytes.copied)
     }
+}
+
+/// Where the objects go that are on targets for which `is_left` holds: there where `before` has moved them, if it has. None if one of them has no
+/// target to go to.
+fn choose_moves(
+    ino: InodeId,
+    before_moves: &Layout,
+    placement: &[PlacementTarget],
+    before: &[ObjectMove],
+    is_left: impl Fn(OstId) -> bool,
+) -> Option<Vec<ObjectMove>> {
+    let mut layout = before_moves.clone();
+    let mut moves = Vec::new();
+    for (at, component) in before_moves.components.iter().enumerate() {
+        for (index, from) in component.targets.iter().enumerate() {
+            if !is_left(*from) {
+                continue;
+            }
+            let object = component.object(ino, index);
+            let same = |other: &&ObjectMove| other.object == object && other.from == *from;
+            let chosen = before.iter().find(same).map(|other| other.to);
+            let choose = || destination(&layout.components[at], index, placement, ino);
+            let to = chosen.or_else(choose)?;
+            layout.components[at].targets[index] = to;
+            moves.push(ObjectMove {
+                position: (at as u32, index as u32),
+                object,
+                from: *from,
+                to,
+                presence: component.presence.get(index),
+            });
+        }
+    }
+    Some(moves)
+}
+
+/// Whether all objects on targets for which `is_left` holds could go to other targets.
+pub fn can_leave(
+    ino: InodeId,
+    layout: &Layout,
+    placement: &[PlacementTarget],
+    is_left: impl Fn(OstId) -> bool,
+) -> bool {
+    choose_moves(ino, layout, placement, &[], is_left).is_some()
 }
 
 /// The targets of each component, with its generation.

@@ -1,13 +1,16 @@
 //! `gupfs layout convert`: gives existing files another layout.
 
-use super::{parse_count, resolve};
+use super::{check, parse_count, resolve};
 use crate::amount::{parse_size, show_count, show_size};
 use crate::commands::mds_requests::show_progress;
 use crate::control::{ControlRequest, ControlTarget};
 use crate::exit::{CliError, CliResult, Exit};
 use clap::Args;
-use gupfs_proto::layout::{ConversionState, LayoutChange, Redundancy};
-use gupfs_proto::{ByteCount, InodeId};
+use gupfs_proto::layout::{
+    ConversionState, DefaultComponent, DefaultLayout, LayoutChange, Redundancy,
+};
+use gupfs_proto::limits::STRIPE_UNIT_DEFAULT;
+use gupfs_proto::{ByteCount, FileOffset, InodeId};
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -69,6 +72,7 @@ struct Converted {
 
 impl Convert {
     pub fn run(self) -> CliResult<Exit> {
+        check(&self.as_of_new_files())?;
         let (target, _) = resolve(&self.paths[0])?;
         let mut done = Converted::default();
         for path in &self.paths {
@@ -104,6 +108,20 @@ impl Convert {
             true => Exit::Fine,
             false => Exit::Failed,
         })
+    }
+
+    /// A default layout with what the options name.
+    fn as_of_new_files(&self) -> DefaultLayout {
+        let component = DefaultComponent {
+            to: FileOffset(u64::MAX),
+            unit: self.unit.map_or(STRIPE_UNIT_DEFAULT, ByteCount),
+            count: self.count.unwrap_or(1),
+            first: None,
+            redundancy: self.redundancy.unwrap_or(Redundancy::None),
+        };
+        DefaultLayout {
+            components: vec![component],
+        }
     }
 
     fn change(&self) -> LayoutChange {

@@ -7,7 +7,7 @@ use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
 use clap::Args;
 use gupfs_proto::cluster::{
-    ClusterReplyBody, ClusterRequest, DrainChange, DrainRoomPart, DrainState, LostFilePosition,
+    ClusterReplyBody, ClusterRequest, DrainChange, DrainNeeds, DrainState, LostFilePosition,
 };
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
   gupfs ost drain 3 --mds node1 --rate 100MiB
   gupfs ost remove 3 --mds node1
 
-The command refuses if the other targets have less space than the objects need. New files do not use the target any more, and its objects are copied to other targets while programs read and write. A file that is \
+The command refuses if the other targets have less space than the objects need, or too few failure domains for the copies of mirrored files. New files do not use the target any more, and its objects are copied to other targets while programs read and write. A file that is \
 open for writing is moved after it was closed. The drain goes on after a restart of any server; `gupfs status` shows it, and how long it may take. The same command \
 with another --rate changes the rate. --pause keeps new files away and moves nothing until --resume. With --cancel the target takes new files again; what was moved stays moved.
 
-Exit codes: 0 begun, going on, or done · 1 refused, for instance because no other target has space · 2 the key is wrong · 3 the \
+Exit codes: 0 begun, going on, or done · 1 refused, for instance because no other target has space or is in another failure domain · 2 the key is wrong · 3 the \
 metadata server cannot be reached")]
 pub struct Drain {
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct Drain {
     /// Copies at most so much each second; 0 ends the limit [default: as fast as it can, or as before]
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rate: Option<u64>,
-    /// Begins also if the other targets have too little space
+    /// Begins also if the other targets have too little space or too few failure domains
     #[arg(long)]
     force: bool,
     /// Moves nothing until --resume; new files stay away
@@ -137,47 +137,63 @@ async fn ask(requests: &TargetRequests, change: DrainChange) -> CliResult<DrainS
     }
 }
 
-/// Checks that the other targets have space for the objects of this one.
+/// Checks that the other targets have space and failure domains for the objects of this one.
 ///
 /// # Errors
 /// If they have not.
 async fn check_room(requests: &TargetRequests) -> CliResult<()> {
     let (ost, mut from) = (requests.ost, None);
     let (mut needed, mut files, mut examined) = (0, 0, 0);
+    let (mut files_stay, mut directories_fail) = (0, 0);
     let available = loop {
-        let part = room_part(requests, from).await?;
-        (needed, files) = (needed + part.bytes, files + part.files);
-        examined += part.examined;
-        from = part.next;
+        let part = part_of_needs(requests, from).await?;
+        files_stay += part.files_without_domain;
+        directories_fail += part.directories_without_domain;
+        let room = part.room;
+        (needed, files) = (needed + room.bytes, files + room.files);
+        examined += room.examined;
+        from = room.next;
         if from.is_none() {
-            break part.available;
+            break room.available;
         }
         show_progress(&format!("space: {} inodes examined", show_count(examined)));
     };
     show_progress("");
     // Without any other target the metadata server says so.
-    if needed <= available || available == 0 {
+    if available == 0 {
         return Ok(());
     }
-    Err(CliError::new(format!(
-        "ost{ost} has {} of {} files, and the other targets that take new files have {} available, so it is not drained",
-        show_size(needed),
-        show_count(files),
-        show_size(available)
-    ))
-    .todo("add a target, or begin in any case with --force: the drain stops when the others are full, and nothing is lost then"))
+    if needed > available {
+        return Err(CliError::new(format!(
+            "ost{ost} has {} of {} files, and the other targets that take new files have {} available, so it is not drained",
+            show_size(needed),
+            show_count(files),
+            show_size(available)
+        ))
+        .todo("add a target, or begin in any case with --force: the drain stops when the others are full, and nothing is lost then"));
+    }
+    if files_stay > 0 || directories_fail > 0 {
+        return Err(CliError::new(format!(
+            "without ost{ost} there are too few failure domains, so it is not drained: {} mirrored files could not leave it, or an OST that is being drained, \
+             and new files could not be created in {} directories with mirrors",
+            show_count(files_stay),
+            show_count(directories_fail)
+        ))
+        .todo("add a target in another failure domain, or convert these files and directories (`gupfs layout`); with --force the drain begins in any case, and does not end before that"));
+    }
+    Ok(())
 }
 
-async fn room_part(
+async fn part_of_needs(
     requests: &TargetRequests,
     from: Option<LostFilePosition>,
-) -> CliResult<DrainRoomPart> {
+) -> CliResult<DrainNeeds> {
     let ost = requests.ost;
     match requests
-        .send(ClusterRequest::DrainRoom { ost, from })
+        .send(ClusterRequest::DrainNeeds { ost, from })
         .await?
     {
-        ClusterReplyBody::DrainRoom(part) => Ok(part),
+        ClusterReplyBody::DrainNeeds(needs) => Ok(needs),
         _ => Err(requests.unexpected_reply()),
     }
 }

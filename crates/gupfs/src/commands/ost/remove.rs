@@ -33,7 +33,7 @@ impl Remove {
         let reply = block_on(requests.send(ClusterRequest::RemoveTarget { ost }));
         let reply = reply.map_err(|error| {
             error.todo(format!(
-                "`gupfs ost drain {ost} --wait` empties a target; then it can be removed"
+                "`gupfs status` lists the targets; `gupfs ost drain {ost} --wait` empties this one, then it can be removed"
             ))
         })?;
         let ClusterReplyBody::TargetRemoved { since, is_new } = reply else {
