@@ -2,7 +2,7 @@
 
 use super::{KvError, Shared, batch_codec, limits};
 use crate::index::{Index, IndexUpdates};
-use crate::log::{LogError, LogReplay};
+use crate::log::{LogError, LogReplay, LoggedBatch};
 use bytes::Bytes;
 use gupfs_platform::Platform;
 use gupfs_proto::Seq;
@@ -42,6 +42,15 @@ pub async fn replay(
             return Ok(replayed);
         }
     }
+}
+
+/// The batches of the log that the index does not have yet.
+pub async fn replay_queue(mut replay: LogReplay) -> Result<Vec<LoggedBatch>, KvError> {
+    let mut batches = Vec::new();
+    while let Some(batch) = replay.next().await? {
+        batches.push(batch);
+    }
+    Ok(batches)
 }
 
 impl Shared {

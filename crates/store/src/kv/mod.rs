@@ -24,6 +24,7 @@
 mod apply;
 mod batch_codec;
 mod cache;
+mod copy;
 mod error;
 pub mod limits;
 mod memory;
@@ -32,13 +33,15 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
+pub use copy::KvCopy;
 pub use error::KvError;
 pub use memory::PeekResult;
 pub use salvage::{copy_records, replay_survey};
 
 use crate::index::Index;
 use crate::log::{
-    BatchTooLarge, Headroom, Log, LogError, LogOptions, LogRecovery, LogStats, StopMode,
+    BatchTooLarge, Headroom, Log, LogError, LogOptions, LogPosition, LogRecovery, LogStats,
+    RecordGroup, StopMode,
 };
 use bytes::Bytes;
 use gupfs_platform::{Disk, Platform, Task};
@@ -270,6 +273,17 @@ impl Kv {
 
     pub fn durable_seq(&self) -> Seq {
         self.shared.log.durable()
+    }
+
+    /// As `Log::records_after`.
+    ///
+    /// # Errors
+    /// As `Log::records_after`.
+    pub async fn records_after(
+        &self,
+        position: LogPosition,
+    ) -> Result<Option<RecordGroup>, LogError> {
+        self.shared.log.records_after(position).await
     }
 
     pub fn headroom(&self) -> Headroom {

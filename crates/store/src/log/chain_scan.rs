@@ -1,5 +1,6 @@
 //! The scan along the chain of records: which segments continue it, and where it ends.
 
+use super::copies::{LogPosition, position_after};
 use super::error::LogError;
 use super::format::{ALIGN, LogRecordKind, RecordHeader, SegmentHeader, StoreId, decode_record};
 use super::limits::HEADER_BYTES;
@@ -27,11 +28,20 @@ pub struct ChainScan {
     pub durable: Seq,
     /// The last record is the watermark of a clean stop.
     pub clean_stop: bool,
+    /// Where the chain ends although records may continue it.
+    end_at: Option<LogPosition>,
+    /// The positions after the records scanned.
+    tail: Vec<LogPosition>,
 }
 
 impl ChainScan {
     /// A scan that begins in the segment with the header `first`; the index has the batches up to `applied`.
-    pub fn new(store: StoreId, first: &SegmentHeader, applied: Seq) -> ChainScan {
+    pub fn new(
+        store: StoreId,
+        first: &SegmentHeader,
+        applied: Seq,
+        end_at: Option<LogPosition>,
+    ) -> ChainScan {
         ChainScan {
             seed: store.seed(),
             next: first.first,
@@ -39,7 +49,32 @@ impl ChainScan {
             epoch: first.epoch,
             durable: applied,
             clean_stop: false,
+            end_at,
+            tail: vec![LogPosition {
+                last: Seq(first.first.0 - 1),
+                crc: first.previous,
+            }],
         }
+    }
+
+    /// The end of the chain as far as it was scanned.
+    fn end(&self) -> LogPosition {
+        LogPosition {
+            last: Seq(self.next.0 - 1),
+            crc: self.last_crc,
+        }
+    }
+
+    /// Whether the scan has come to where the chain is to end.
+    pub fn has_ended(&self) -> bool {
+        self.end_at == Some(self.end())
+    }
+
+    /// The positions scanned from the last batch on that is known to be durable.
+    pub fn take_tail(&mut self) -> Vec<LogPosition> {
+        let durable = self.durable;
+        self.tail.retain(|position| position.last >= durable);
+        std::mem::take(&mut self.tail)
     }
 
     /// Scans the segments that continue the chain. Returns them, and the bytes of the last one after the chain's end.
@@ -110,7 +145,8 @@ impl ChainScan {
         before: Option<&LiveSegment>,
         number: u64,
     ) -> bool {
-        header.number == number
+        (before.is_none() || !self.has_ended())
+            && header.number == number
             && before.is_none_or(|before| before.segment.number + 1 == number)
             && header.first == self.next
             && header.previous == self.last_crc
@@ -123,7 +159,7 @@ impl ChainScan {
             .get(at..)
             .and_then(|rest| decode_record(rest, self.seed))
         {
-            if !self.continues_chain(&record) {
+            if self.has_ended() || !self.continues_chain(&record) {
                 break;
             }
             if record.kind == LogRecordKind::Batch {
@@ -133,6 +169,7 @@ impl ChainScan {
             self.epoch = record.epoch;
             self.clean_stop = record.clean_stop;
             self.durable = self.durable.max(record.durable);
+            self.tail.push(position_after(&record));
             at += record.len;
         }
         at.min(bytes.len())

@@ -1,12 +1,14 @@
 //! Group commit. A task that needs its batch written and finds no write in progress becomes the writer: it writes all
 //! pending records, its own and those of the other tasks, on its own thread.
 
+use super::copies::{LogPosition, RecordGroup};
 use super::error::LogError;
 use super::format::{LogRecordKind, SegmentHeader, record_len};
 use super::limits::HEADER_BYTES;
 use super::segment::LiveSegment;
 use super::segment::Segment;
 use super::state::{LogTail, Shared};
+use bytes::Bytes;
 use gupfs_proto::{OwnerEpoch, Seq};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +24,8 @@ enum CommitRole<'a> {
 struct GroupWrite<'a> {
     shared: &'a Shared,
     bytes: Vec<u8>,
-    last: Seq,
+    after: LogPosition,
+    upto: LogPosition,
     /// Where the next byte is written.
     tail: LogTail,
     /// Segments that this write began, with the first batch in each.
@@ -84,7 +87,8 @@ impl Shared {
         Ok(CommitRole::Writer(GroupWrite {
             shared: self,
             bytes: std::mem::replace(&mut state.pending, idle),
-            last: state.last,
+            after: state.written,
+            upto: state.end(),
             tail: state.tail.clone(),
             new_segments: Vec::new(),
             full_segments: Vec::new(),
@@ -95,7 +99,7 @@ impl Shared {
 
 impl GroupWrite<'_> {
     async fn run(mut self) -> Result<(), LogError> {
-        match self.write().await {
+        match self.write_everywhere().await {
             Ok(()) => {
                 self.finish();
                 Ok(())
@@ -106,6 +110,21 @@ impl GroupWrite<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// Writes the records here, and has the copies append them meanwhile.
+    async fn write_everywhere(&mut self) -> Result<(), LogError> {
+        let Some(copies) = self.shared.options.copies.get() else {
+            return self.write().await;
+        };
+        let elsewhere = copies.append(RecordGroup {
+            after: self.after,
+            upto: self.upto,
+            bytes: Bytes::copy_from_slice(&self.bytes),
+        });
+        let (here, elsewhere) = tokio::join!(self.write(), elsewhere);
+        here?;
+        elsewhere.map_err(LogError::Copies)
     }
 
     async fn write(&mut self) -> Result<(), LogError> {
@@ -160,6 +179,7 @@ impl GroupWrite<'_> {
         self.succeeded = true;
         let mut state = self.shared.state.lock();
         state.writing = false;
+        state.written = self.upto;
         state.stats.writes += 1;
         let written = Arc::clone(&state.tail.segment);
         state.note_unsynced(written);
@@ -183,7 +203,9 @@ impl GroupWrite<'_> {
         }
         self.bytes.clear();
         state.idle_buffer = std::mem::take(&mut self.bytes);
-        self.shared.committed.store(self.last.0, Ordering::Release);
+        self.shared
+            .committed
+            .store(self.upto.last.0, Ordering::Release);
         drop(state);
         self.shared.committed_changed.notify_waiters();
     }

@@ -1,5 +1,6 @@
 //! Errors of the log.
 
+use super::copies::LogPosition;
 use gupfs_platform::DiskError;
 use gupfs_proto::{OwnerEpoch, Seq};
 
@@ -68,7 +69,36 @@ pub enum LogError {
     #[error("the log has been stopped")]
     Stopped,
 
+    /// The owner may acknowledge nothing more: a copy that counts neither took the records nor could be struck from those that count.
+    #[error("the copies of the log do not follow: {0}")]
+    Copies(String),
+
+    /// The log has no such position: its records are others than those of the copy that was asked for it.
+    #[error("the log has no record that ends at batch {} with checksum {:08x}", .0.last, .0.crc)]
+    NoSuchPosition(LogPosition),
+
     /// A layer above the log failed (the index), so the log must not acknowledge anything more.
     #[error("the log was closed because of another failure: {0}")]
     Aborted(String),
+}
+
+/// The reason why a copy does not append records.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AppendError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+
+    /// They do not begin where the copy ends, and do not contain that place.
+    #[error("the records do not continue the copy, which ends at batch {}", .has.last)]
+    NotContinuous { has: LogPosition },
+
+    #[error("the records are of owner {given}, and the copy has records of owner {known}")]
+    FormerOwner {
+        given: OwnerEpoch,
+        known: OwnerEpoch,
+    },
+
+    /// A record does not verify, or does not continue the one before it.
+    #[error("the records are damaged after batch {}", .after.last)]
+    Malformed { after: LogPosition },
 }

@@ -25,6 +25,9 @@ pub const SYNC_EVERY: Duration = Duration::from_millis(20);
 /// Greatest number of such batches, so that clients keep no more of their changes for replay.
 pub const SYNC_RECORDS: u64 = 1024;
 
+/// Records that are read at once for a copy that lacks them: one that fails to take them costs no more time than this.
+pub const CATCH_UP_BYTES: usize = 8 << 20;
+
 /// The log writes a watermark after it was idle for this time. Until then, recovery takes damage of the last batches
 /// for a torn tail, so the time is short; it is long enough that a slow sequence of batches is not synced twice.
 pub const WATERMARK_WHEN_IDLE: Duration = Duration::from_secs(1);

@@ -7,9 +7,15 @@
 //! Staging gives a batch its position in the log (no I/O). A committed batch survives the end of the process, a durable
 //! batch a power loss. Batches are staged, committed and become durable in the order of their seqs. The first failed
 //! write or sync closes the log until it is opened again.
+//!
+//! A log may have copies on other hosts (`LogCopies`): a batch is committed when all that count have it in memory, and durable when
+//! all have synced it. On such a host `LogCopy` keeps the log.
 
+mod catch_up;
 mod chain_scan;
 mod commit;
+mod copies;
+mod copy;
 mod error;
 mod format;
 pub mod limits;
@@ -21,7 +27,9 @@ mod state;
 mod survey;
 mod sync;
 
-pub use error::{BatchTooLarge, LogError};
+pub use copies::{CopyFuture, CopySet, LogCopies, LogPosition, RecordGroup};
+pub use copy::{CopiedLog, LogCopy};
+pub use error::{AppendError, BatchTooLarge, LogError};
 pub use format::StoreId;
 pub use recover::TornTail;
 pub use replay::{LogReplay, LoggedBatch};
@@ -50,6 +58,10 @@ pub struct LogOptions {
     /// Creates a log behind a non-empty index, whose first batch follows the last one in the index. For a store that
     /// was made from the readable part of another store.
     pub start_after_index: bool,
+    /// Where the log's records also go, and what must have them before they are committed or durable.
+    pub copies: CopySet,
+    /// The records after this position are dropped as if a power loss had torn them: no copy of the log counts them.
+    pub end_at: Option<LogPosition>,
 }
 
 impl LogOptions {
@@ -61,6 +73,8 @@ impl LogOptions {
             sync_every: limits::SYNC_EVERY,
             sync_records: limits::SYNC_RECORDS,
             start_after_index: false,
+            copies: CopySet::default(),
+            end_at: None,
         }
     }
 
@@ -154,7 +168,13 @@ impl Log {
         let is_new = found.is_none();
         let found = match found {
             Some(found) => found,
-            None => create_first_segment(&disk, &options, applied).await?,
+            None => {
+                let at = LogPosition {
+                    last: applied,
+                    crc: 0,
+                };
+                create_first_segment(&disk, &options, at).await?
+            }
         };
         let epoch = options.epoch.unwrap_or(OwnerEpoch(found.epoch.0 + 1));
         if epoch < found.epoch {
@@ -245,6 +265,22 @@ impl Log {
         self.shared.check_open().err()
     }
 
+    /// The end of the records that are written, here and at all copies that count.
+    pub fn written(&self) -> LogPosition {
+        self.shared.state.lock().written
+    }
+
+    /// The first written records after a position, for a copy that ends there; None if nothing is written after it.
+    ///
+    /// # Errors
+    /// `NoSuchPosition` if the log has no such place any more: the copy needs the index, too.
+    pub async fn records_after(
+        &self,
+        position: LogPosition,
+    ) -> Result<Option<RecordGroup>, LogError> {
+        self.shared.records_after(position).await
+    }
+
     /// Lets the log remove segments that hold only batches up to `seq`: the index has these batches, synced.
     pub fn trim_to(&self, seq: Seq) {
         self.shared.trim_to(seq)
@@ -284,19 +320,19 @@ impl Log {
     }
 }
 
-/// Creates the first segment of a new log, whose first batch is the one after `last`.
+/// Creates the first segment of a new log, whose first record continues `at`.
 async fn create_first_segment(
     disk: &Disk,
     options: &LogOptions,
-    last: Seq,
+    at: LogPosition,
 ) -> Result<RecoveredLog, LogError> {
     let segment = Segment::create(disk, 1, options.segment_bytes).await?;
-    let first = Seq(last.0 + 1);
+    let (last, first) = (at.last, Seq(at.last.0 + 1));
     let header = format::SegmentHeader {
         store: options.store,
         number: 1,
         first,
-        previous: 0,
+        previous: at.crc,
         segment_bytes: options.segment_bytes,
         epoch: options.epoch.unwrap_or(OwnerEpoch(0)),
     };
@@ -311,10 +347,12 @@ async fn create_first_segment(
         live: vec![live],
         spares: Vec::new(),
         last,
-        last_crc: 0,
+        last_crc: at.crc,
         epoch: OwnerEpoch(0),
         torn_tail: None,
         clean_stop: false,
+        durable: last,
+        tail: vec![at],
     })
 }
 
@@ -339,6 +377,10 @@ impl Shared {
                 epoch,
                 last,
                 last_crc: found.last_crc,
+                written: LogPosition {
+                    last,
+                    crc: found.last_crc,
+                },
                 pending: Vec::new(),
                 idle_buffer: Vec::new(),
                 writing: false,

@@ -8,6 +8,7 @@
 
 use super::LogOptions;
 use super::chain_scan::{AfterEnd, ChainScan};
+use super::copies::LogPosition;
 use super::error::LogError;
 use super::format::{
     DecodedHeader, LogRecordKind, SegmentHeader, StoreId, decode_record, segment_number,
@@ -39,6 +40,10 @@ pub struct RecoveredLog {
     pub torn_tail: Option<TornTail>,
     /// The previous owner stopped cleanly.
     pub clean_stop: bool,
+    /// The highest batch that any record states to be durable, or the index has.
+    pub durable: Seq,
+    /// The positions after the records that were scanned, from that batch on.
+    pub tail: Vec<LogPosition>,
 }
 
 /// Returns None if there is no log yet. `applied` is the last batch that the index has.
@@ -58,8 +63,10 @@ pub async fn recover(
     // The scan begins in the last segment that begins at or before the next batch. It does not read the segments below,
     // which may be half zeroed for their next use. They stay until the index is synced beyond them: the index may have
     // applied more than it has made durable.
-    let needed =
-        |(_, header): &FoundSegment| header.is_some_and(|header| header.first.0 <= applied.0 + 1);
+    // (The place where the log is to end may be before the end of such a segment.)
+    let end_at = options.end_at.map_or(u64::MAX, |end| end.last.0.max(1));
+    let from = end_at.min(applied.0 + 1);
+    let needed = |(_, header): &FoundSegment| header.is_some_and(|header| header.first.0 <= from);
     let Some(start) = files.iter().rposition(needed) else {
         return Err(LogError::Gap {
             first: first.first,
@@ -68,13 +75,18 @@ pub async fn recover(
     };
     let mut live = keep_below(disk, files.drain(..start)).await?;
     let first = files[0].1.expect("found by its header");
-    let mut scan = ChainScan::new(store, &first, applied);
+    let mut scan = ChainScan::new(store, &first, applied, options.end_at);
     if let Some(below) = live.last().filter(|_| first.epoch == OwnerEpoch(0)) {
         scan.read_owner_below(&below.segment.read_all().await?);
     }
     let mut left = files.into_iter().peekable();
     let (scanned, rest) = scan.scan_segments(&mut left).await?;
     let end = scanned.last().expect("the first continues itself").clone();
+    if let Some(position) = options.end_at
+        && !scan.has_ended()
+    {
+        return Err(LogError::NoSuchPosition(position));
+    }
     let AfterEnd {
         used,
         unused,
@@ -108,6 +120,8 @@ pub async fn recover(
             dropped,
         }),
         clean_stop: scan.clean_stop && !torn,
+        durable: scan.durable,
+        tail: scan.take_tail(),
         live,
         spares,
     }))

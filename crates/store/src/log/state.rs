@@ -1,5 +1,6 @@
 //! State that all callers of a log share, and staging, which gives a batch its position in the log.
 
+use super::copies::LogPosition;
 use super::error::{BatchTooLarge, LogError};
 use super::format::{LogRecordKind, RecordHeader, append_record};
 use super::segment::LiveSegment;
@@ -40,6 +41,8 @@ pub struct LogState {
     pub last: Seq,
     /// Checksum of the last staged record.
     pub last_crc: u32,
+    /// The end of the records that are written, here and at the copies.
+    pub written: LogPosition,
     /// Encoded records that no writer has taken yet; `last` is the last batch among them or before them.
     pub pending: Vec<u8>,
     /// An empty buffer, kept so that its memory is reused.
@@ -81,6 +84,14 @@ pub struct LogTail {
 }
 
 impl LogState {
+    /// The end of the staged records.
+    pub fn end(&self) -> LogPosition {
+        LogPosition {
+            last: self.last,
+            crc: self.last_crc,
+        }
+    }
+
     pub fn note_unsynced(&mut self, segment: Arc<Segment>) {
         if !self.unsynced.iter().any(|s| s.number == segment.number) {
             self.unsynced.push(segment);

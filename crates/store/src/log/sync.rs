@@ -60,6 +60,11 @@ impl Shared {
         clean_stop: bool,
     ) -> Result<(), LogError> {
         self.stage_watermark(&mut self.state.lock(), clean_stop);
+        self.sync_all().await
+    }
+
+    /// Syncs everything written so far, records that are no batches included.
+    pub async fn sync_all(self: &Arc<Self>) -> Result<(), LogError> {
         self.commit_all().await?;
         loop {
             let changed = self.durable_changed.notified();
@@ -84,11 +89,25 @@ impl Shared {
             state.stats.syncs += 1;
             (covers, std::mem::take(&mut state.unsynced))
         };
-        for segment in segments {
-            segment.file.sync_data().await?;
-        }
+        let elsewhere = self.sync_copies(covers);
+        let here = async {
+            for segment in segments {
+                segment.file.sync_data().await?;
+            }
+            Ok::<_, LogError>(())
+        };
+        let (here, elsewhere) = tokio::join!(here, elsewhere);
+        here?;
+        elsewhere?;
         self.durable.fetch_max(covers.0, Ordering::AcqRel);
         Ok(())
+    }
+
+    async fn sync_copies(&self, last: Seq) -> Result<(), LogError> {
+        match self.options.copies.get() {
+            Some(copies) => copies.sync(last).await.map_err(LogError::Copies),
+            None => Ok(()),
+        }
     }
 
     /// The syncer, a background task: it syncs batches that are older than `sync_every` or more than `sync_records`,

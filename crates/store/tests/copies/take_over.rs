@@ -1,0 +1,97 @@
+//! A copy becomes the owner, and a host that was away becomes a copy again.
+
+use super::cluster::Cluster;
+use super::host::is_disk_error;
+use super::shipper::Shipper;
+use gupfs_proto::OwnerEpoch;
+use gupfs_store::kv::{KvCopy, KvError};
+use gupfs_store::log::{CopySet, LogError};
+use std::sync::Arc;
+
+impl Cluster {
+    /// Makes the host the owner, which has a copy: one that counts, or the longest one if none has kept its memory. Returns its last
+    /// batch.
+    pub async fn take_over(self: &Arc<Self>, host: usize) -> Result<u64, KvError> {
+        let epoch = {
+            let mut register = self.register.lock();
+            register.epoch += 1;
+            register.owner = host;
+            register.joining.clear();
+            register.epoch
+        };
+        let copy = self.hosts[host].copy().expect("a copy takes over");
+        copy.refuse_before(OwnerEpoch(epoch));
+        let others = self.counting(epoch, host).expect("the newest owner");
+        for other in others {
+            let theirs = self.hosts[other].copy();
+            let theirs = theirs.filter(|_| self.can_reach(host, other) && self.has_memory(other));
+            let is_equal = match theirs {
+                Some(theirs) => self.make_equal(epoch, &copy, other, &theirs).await,
+                None => false,
+            };
+            if !is_equal {
+                self.strike(epoch, other).expect("the newest owner");
+            }
+        }
+        drop(copy);
+        self.hosts[host].stop_copy().await?;
+        let shipper = Shipper {
+            cluster: self.clone(),
+            owner: host,
+            epoch,
+        };
+        let copies = CopySet::new(Arc::new(shipper));
+        let last = self.hosts[host].become_owner(epoch, copies).await?;
+        self.seen.lock().take_overs += 1;
+        Ok(last.0)
+    }
+
+    /// Gives another copy the new owner's records, no more and no fewer.
+    async fn make_equal(&self, epoch: u64, ours: &KvCopy, other: usize, theirs: &KvCopy) -> bool {
+        theirs.refuse_before(OwnerEpoch(epoch));
+        let end = ours.end();
+        if theirs.end() == end {
+            return true;
+        }
+        if theirs.has(end) {
+            // Nothing behind this place was answered.
+            self.seen.lock().tails_cut += 1;
+            let host = &self.hosts[other];
+            if host.stop_copy().await.is_err() || host.open_copy(Some(end)).await.is_err() {
+                return false;
+            }
+            let again = host.copy().expect("just opened");
+            again.refuse_before(OwnerEpoch(epoch));
+            return again.end() == end;
+        }
+        self.seen.lock().tails_filled += 1;
+        while let Ok(Some(missed)) = ours.records_after(theirs.end()).await {
+            if theirs.append(&missed).await.is_err() {
+                return false;
+            }
+        }
+        theirs.end() == end
+    }
+
+    /// Starts a copy on a host that is down. It keeps what all later owners have, and the owner brings it up to date.
+    pub async fn rejoin(&self, host: usize) {
+        let opened = self.reopen(host).await;
+        match opened {
+            Ok(()) => {
+                self.register.lock().joining.insert(host);
+            }
+            // Records that it was given as durable, while it was brought up to date, were not synced: it begins anew.
+            Err(KvError::Log(LogError::Damage { .. })) => self.hosts[host].wipe(),
+            Err(error) if is_disk_error(&error) => {}
+            Err(error) => panic!("host {host} does not rejoin: {error}"),
+        }
+    }
+
+    async fn reopen(&self, host: usize) -> Result<(), KvError> {
+        let host = &self.hosts[host];
+        host.open_copy(None).await?;
+        let decided = host.copy().expect("just opened").decided();
+        host.stop_copy().await?;
+        host.open_copy(Some(decided)).await
+    }
+}
