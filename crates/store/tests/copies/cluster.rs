@@ -82,22 +82,13 @@ impl Cluster {
         })
     }
 
-    /// The other copies that count for this owner.
-    ///
-    /// # Errors
-    /// If there is a newer owner.
-    pub fn counting(&self, epoch: u64, owner: usize) -> Result<Vec<usize>, String> {
+    /// The copies that this owner is to bring up to date.
+    pub fn joining(&self, epoch: u64) -> BTreeSet<usize> {
         let register = self.register.lock();
-        if register.epoch != epoch {
-            return Err(format!("owner {epoch} is deposed"));
+        match register.epoch == epoch {
+            true => register.joining.clone(),
+            false => BTreeSet::new(),
         }
-        let others = register.counting.keys().copied();
-        let mut others: Vec<usize> = others.filter(|host| *host != owner).collect();
-        // Each is the first one at times.
-        if self.random.one_in(2) {
-            others.reverse();
-        }
-        Ok(others)
     }
 
     pub fn change(&self, epoch: u64, change: impl FnOnce(&mut Register)) -> Result<(), String> {

@@ -6,8 +6,10 @@ use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::kv::{Kv, KvCopy, KvError, KvOptions};
 use gupfs_store::log::{CopySet, LogError, LogOptions, LogPosition, StoreId};
 use parking_lot::Mutex;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 pub struct Host {
     disk: Mutex<FakeDisk>,
@@ -17,8 +19,12 @@ pub struct Host {
     platform: Mutex<Option<FakePlatform>>,
     /// Rises with each process: the memory of a former one is lost.
     run: AtomicU64,
+    /// Rises with the end of each process.
+    ended: AtomicU64,
     /// No other host reaches it.
     pub is_cut: AtomicBool,
+    /// It was being brought up to date: records say that batches are durable which it may not have synced.
+    pub may_be_torn: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -48,7 +54,9 @@ impl Host {
             role: Mutex::new(Role::Down),
             platform: Mutex::new(None),
             run: AtomicU64::new(1),
+            ended: AtomicU64::new(0),
             is_cut: AtomicBool::new(false),
+            may_be_torn: AtomicBool::new(false),
         }
     }
 
@@ -68,6 +76,21 @@ impl Host {
 
     pub fn run(&self) -> u64 {
         self.run.load(SeqCst)
+    }
+
+    /// The result of a call to this host's process; None if the process ends before.
+    pub async fn while_it_runs<T>(&self, call: impl Future<Output = T>) -> Option<T> {
+        let process = self.ended.load(SeqCst);
+        let ended = async {
+            while self.ended.load(SeqCst) == process {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            result = call => Some(result),
+            () = ended => None,
+        }
     }
 
     pub fn is_down(&self) -> bool {
@@ -116,6 +139,7 @@ impl Host {
     }
 
     fn end_process(&self) {
+        self.ended.fetch_add(1, SeqCst);
         *self.role.lock() = Role::Down;
         if let Some(platform) = self.platform.lock().take() {
             platform.tasks.kill();

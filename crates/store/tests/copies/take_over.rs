@@ -1,12 +1,13 @@
 //! A copy becomes the owner, and a host that was away becomes a copy again.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, pause};
 use super::host::is_disk_error;
 use super::shipper::Shipper;
 use gupfs_proto::OwnerEpoch;
 use gupfs_store::kv::{KvCopy, KvError};
 use gupfs_store::log::{CopySet, LogError};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 impl Cluster {
     /// Makes the host the owner, which has a copy: one that counts, or the longest one if none has kept its memory. Returns its last
@@ -21,8 +22,10 @@ impl Cluster {
         };
         let copy = self.hosts[host].copy().expect("a copy takes over");
         copy.refuse_before(OwnerEpoch(epoch));
-        let others = self.counting(epoch, host).expect("the newest owner");
-        for other in others {
+        let mut others = self.register.lock().counting.clone();
+        others.remove(&host);
+        for other in others.into_keys() {
+            pause(&self.random, 6).await;
             let theirs = self.hosts[other].copy();
             let theirs = theirs.filter(|_| self.can_reach(host, other) && self.has_memory(other));
             let is_equal = match theirs {
@@ -34,13 +37,9 @@ impl Cluster {
             }
         }
         drop(copy);
+        pause(&self.random, 6).await;
         self.hosts[host].stop_copy().await?;
-        let shipper = Shipper {
-            cluster: self.clone(),
-            owner: host,
-            epoch,
-        };
-        let copies = CopySet::new(Arc::new(shipper));
+        let copies = CopySet::new(Arc::new(Shipper::new(self.clone())));
         let last = self.hosts[host].become_owner(epoch, copies).await?;
         self.seen.lock().take_overs += 1;
         Ok(last.0)
@@ -57,8 +56,13 @@ impl Cluster {
             // Nothing behind this place was answered.
             self.seen.lock().tails_cut += 1;
             let host = &self.hosts[other];
-            if host.stop_copy().await.is_err() || host.open_copy(Some(end)).await.is_err() {
+            if host.stop_copy().await.is_err() {
                 return false;
+            }
+            match host.open_copy(Some(end)).await {
+                Ok(()) => {}
+                Err(error) if is_disk_error(&error) => return false,
+                Err(error) => panic!("host {other} does not drop its end: {error}"),
             }
             let again = host.copy().expect("just opened");
             again.refuse_before(OwnerEpoch(epoch));
@@ -78,10 +82,15 @@ impl Cluster {
         let opened = self.reopen(host).await;
         match opened {
             Ok(()) => {
+                self.hosts[host].may_be_torn.store(true, SeqCst);
                 self.register.lock().joining.insert(host);
             }
             // Records that it was given as durable, while it was brought up to date, were not synced: it begins anew.
-            Err(KvError::Log(LogError::Damage { .. })) => self.hosts[host].wipe(),
+            Err(KvError::Log(LogError::Damage { .. }))
+                if self.hosts[host].may_be_torn.load(SeqCst) =>
+            {
+                self.hosts[host].wipe();
+            }
             Err(error) if is_disk_error(&error) => {}
             Err(error) => panic!("host {host} does not rejoin: {error}"),
         }
