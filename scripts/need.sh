@@ -15,7 +15,7 @@ build_tools="cc:gcc ld:binutils"
 fuzz_tools="$build_tools c++:g++"
 demo_tools="$build_tools fusermount3:fuse3 mountpoint:util-linux sha256sum:coreutils tar:tar find:findutils"
 cluster_tools="$demo_tools ip:iproute2 tc:iproute2 nsenter:util-linux"
-test_tools="$cluster_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux git:git sqlite3:sqlite3 python3:python3"
+test_tools="$cluster_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux git:git sqlite3:sqlite3 python3:python3 etcd:etcd-server etcdctl:etcd-client protoc:protobuf-compiler"
 # A test also moves a PostgreSQL database between mounts if Debian's package `postgresql` is installed; otherwise it reports that it did not run.
 
 peers_tools="$demo_tools redis-server:redis-server python3:python3"
@@ -41,6 +41,9 @@ missing=()
 for pair in $tools; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing+=("${pair#*:}")
 done
+
+# The messages that those of etcd import are in a package of their own.
+if [ "$purpose" = test ] && ! [ -e /usr/include/google/protobuf/descriptor.proto ]; then missing+=(libprotobuf-dev); fi
 
 # Debian has Python's virtual environments in a package of their own.
 if [ "$purpose" = verify-peers ] && ! python3 -c 'import ensurepip' >/dev/null 2>&1; then missing+=(python3-venv); fi

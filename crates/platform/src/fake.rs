@@ -7,6 +7,7 @@
 //!
 //! Each fake stands beside the handle that it implements: `clock::fake`, `disk::fake`, `net::fake`, `random::fake`, `tasks::fake`.
 
+pub use crate::arbiter::fake::{ArbiterCounts, ArbiterFaults, FakeArbiter};
 pub use crate::clock::fake::FakeClock;
 pub use crate::disk::fake::{CallKind, Counters, Death, FakeDisk, FakeOptions};
 pub use crate::net::fake::{FakeHost, FakeListener, FakeNet, FakeStream};

@@ -1,4 +1,4 @@
-//! # platform: disk, network, clock, random numbers and tasks
+//! # platform: disk, network, clock, random numbers, tasks and the arbiter
 //!
 //! Owns   the handles to these, their real implementations, and with feature `fake` the fake ones.
 //! Never  knows the contents of files or messages.
@@ -23,6 +23,7 @@
 //! ```
 
 pub mod allocator;
+pub mod arbiter;
 pub mod busy_poll;
 pub mod clock;
 pub mod disk;
@@ -35,6 +36,7 @@ pub mod tasks;
 #[cfg(feature = "fake")]
 pub mod fake;
 
+pub use arbiter::Arbiter;
 pub use clock::{BootTime, Clock};
 pub use disk::{
     Advice, Disk, DiskEntry, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskSpace, DiskStat,

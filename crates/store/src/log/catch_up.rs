@@ -1,9 +1,10 @@
 //! Reading written records again, for a copy of the log that lacks them.
 
-use super::copies::{LogPosition, RecordGroup, position_after};
+use super::copies::RecordGroup;
 use super::error::LogError;
 use super::format::{DecodedHeader, SegmentHeader, decode_record};
 use super::limits::{CATCH_UP_BYTES, HEADER_BYTES};
+use super::position::{LogPosition, position_after};
 use super::segment::LiveSegment;
 use super::state::Shared;
 use bytes::Bytes;

@@ -1,9 +1,9 @@
 //! The scan along the chain of records: which segments continue it, and where it ends.
 
-use super::copies::{LogPosition, position_after};
 use super::error::LogError;
 use super::format::{ALIGN, LogRecordKind, RecordHeader, SegmentHeader, StoreId, decode_record};
 use super::limits::HEADER_BYTES;
+use super::position::{LogPosition, position_after};
 use super::segment::{FoundSegment, LiveSegment, Segment};
 use bytes::Bytes;
 use gupfs_proto::{OwnerEpoch, Seq};

@@ -1,10 +1,11 @@
 //! Group commit. A task that needs its batch written and finds no write in progress becomes the writer: it writes all
 //! pending records, its own and those of the other tasks, on its own thread.
 
-use super::copies::{LogPosition, RecordGroup};
+use super::copies::RecordGroup;
 use super::error::LogError;
 use super::format::{LogRecordKind, SegmentHeader, record_len};
 use super::limits::HEADER_BYTES;
+use super::position::LogPosition;
 use super::segment::LiveSegment;
 use super::segment::Segment;
 use super::state::{LogTail, Shared};

@@ -1,6 +1,7 @@
 //! What the owner of a log needs of its copies on other hosts, and the records that it sends to them.
 
 use super::format::{LogRecordKind, RECORD_HEADER_LEN, RecordHeader, decode_record};
+use super::position::{LogPosition, position_after};
 use super::replay::LoggedBatch;
 use bytes::Bytes;
 use gupfs_proto::Seq;
@@ -8,14 +9,6 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-
-/// The end of a part of the log: the last batch there, and the checksum of the last record, which may be a watermark. Two logs of one
-/// store that have the same position have the same records up to it, because each record names its predecessor's checksum.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LogPosition {
-    pub last: Seq,
-    pub crc: u32,
-}
 
 /// Consecutive records, with the bytes that the owner's log has.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,12 +92,5 @@ impl RecordGroup {
             let end = at;
             Some(GroupRecord { header, bytes, end })
         })
-    }
-}
-
-pub(super) fn position_after(header: &RecordHeader) -> LogPosition {
-    LogPosition {
-        last: header.seq,
-        crc: header.crc,
     }
 }

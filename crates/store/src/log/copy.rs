@@ -1,7 +1,8 @@
 //! A copy of a log that another host's owner writes: it appends the owner's records as they are, and adds none.
 
-use super::copies::{LogPosition, RecordGroup};
+use super::copies::RecordGroup;
 use super::error::{AppendError, LogError};
+use super::position::LogPosition;
 use super::recover::{self, RecoveredLog};
 use super::replay::{LogReplay, LoggedBatch};
 use super::state::Shared;

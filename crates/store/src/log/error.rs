@@ -1,6 +1,6 @@
 //! Errors of the log.
 
-use super::copies::LogPosition;
+use super::position::LogPosition;
 use gupfs_platform::DiskError;
 use gupfs_proto::{OwnerEpoch, Seq};
 

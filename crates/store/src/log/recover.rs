@@ -8,12 +8,12 @@
 
 use super::LogOptions;
 use super::chain_scan::{AfterEnd, ChainScan};
-use super::copies::LogPosition;
 use super::error::LogError;
 use super::format::{
     DecodedHeader, LogRecordKind, SegmentHeader, StoreId, decode_record, segment_number,
 };
 use super::limits::HEADER_BYTES;
+use super::position::LogPosition;
 use super::segment::{FoundSegment, LiveSegment, Segment};
 use gupfs_platform::Disk;
 use gupfs_proto::{OwnerEpoch, Seq};

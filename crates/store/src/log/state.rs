@@ -1,8 +1,8 @@
 //! State that all callers of a log share, and staging, which gives a batch its position in the log.
 
-use super::copies::LogPosition;
 use super::error::{BatchTooLarge, LogError};
 use super::format::{LogRecordKind, RecordHeader, append_record};
+use super::position::LogPosition;
 use super::segment::LiveSegment;
 use super::segment::Segment;
 use super::{LogOptions, LogStats};

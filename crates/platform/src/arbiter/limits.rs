@@ -1,0 +1,12 @@
+//! Bounds of the arbiter.
+
+use std::time::Duration;
+
+/// A register holds an owner, its epoch and the copies that count.
+pub const VALUE_MAX: usize = 4096;
+
+/// How much the clocks of two hosts may differ in their rates, in per cent of the time that passes, both ways together.
+pub const CLOCK_PERCENT: u32 = 2;
+
+/// A call without a reply fails after this time: a holder renews its lease once a second, and tries several times in a term of three.
+pub const CALL_TIMEOUT: Duration = Duration::from_millis(900);
