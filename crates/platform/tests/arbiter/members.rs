@@ -11,6 +11,7 @@ pub struct EtcdMembers {
     pub members: Vec<EtcdMember>,
     dir: tempfile::TempDir,
     quota: u64,
+    _alone: parking_lot::MutexGuard<'static, ()>,
 }
 
 pub struct EtcdMember {
@@ -52,6 +53,9 @@ fn free_port() -> u16 {
 
 /// None, and the test is counted as not run, where etcd is not installed.
 pub fn start(count: usize, quota: u64) -> Option<EtcdMembers> {
+    // One etcd at a time: its elections depend on time.
+    static ALONE: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+    let alone = ALONE.lock();
     for program in ["etcd", "etcdctl"] {
         if Command::new(program).arg("--help").output().is_err() {
             skip(Need::Program, format!("{program} is not installed"));
@@ -67,6 +71,7 @@ pub fn start(count: usize, quota: u64) -> Option<EtcdMembers> {
         members: (0..count).map(member).collect(),
         dir: tempfile::tempdir().unwrap(),
         quota,
+        _alone: alone,
     };
     for number in 0..count {
         members.start(number);
@@ -127,7 +132,6 @@ impl EtcdMembers {
                 "--initial-cluster-state",
                 "new",
             ])
-            .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
             .args(["--quota-backend-bytes", &self.quota.to_string()])
             .args(["--logger", "zap", "--log-level", "warn"])
             .stdin(Stdio::null())

@@ -79,8 +79,6 @@ impl LogCopy {
             manager,
             decided,
         };
-        // What recovery has read may be in the page cache alone.
-        copy.make_durable().await?;
         Ok((copy, copied, replay))
     }
 
@@ -112,8 +110,12 @@ impl LogCopy {
                     known: epoch,
                 });
             }
+            if record.bytes.len() > self.shared.options.record_max() {
+                return Err(AppendError::Malformed { after: has });
+            }
             epoch = record.header.epoch;
-            durable = durable.max(record.header.durable);
+            // Nothing is durable that the log does not have yet.
+            durable = durable.max(record.header.durable.min(at.last));
             positions.push(at);
             batches.extend(record.batch(&group.bytes, offset));
         }
