@@ -5,6 +5,8 @@
 #   scripts/bench-mirrors.sh PATH-OF-THE-BINARY [PART ...]
 #
 #   one        one machine: a large file by one client: write, cold read (a client that has cached nothing), warm read
+#   peer       the same beside GlusterFS with two copies (a volume of two bricks in tmpfs, all on this machine), if Debian's glusterfs-server and
+#              glusterfs-client are installed
 #   link       one client over links of $MBIT Mbit/s, four object servers
 #   links      four clients over such links at once, each with one program, then with four, that write and read a file each; a mirrored byte
 #              crosses two links of object servers, so half is the most that is possible
@@ -23,7 +25,7 @@ shift
 script=$(realpath "$0") project=$(realpath "$(dirname "$0")/..")
 export TURNS=${TURNS:-3} SIZE=${SIZE:-1024} MBIT=${MBIT:-400} CALLS=${CALLS:-2000}
 
-all="one link links latency away rebuild rebuild-link pause"
+all="one peer link links latency away rebuild rebuild-link pause"
 if [ "${1:-}" != --inside ]; then
     for part in "$@"; do
         [[ " $all " = *" $part "* ]] || { echo "bench-mirrors.sh: '$part' is not one of $all" >&2; exit 2; }
@@ -43,7 +45,7 @@ servers="oss1 oss2 oss3 oss4" mounts="mnt1 mnt2" loopback=yes rate=
 case $part in
     link) loopback=no rate=${MBIT}mbit ;;
     links) loopback=no rate=${MBIT}mbit mounts="mnt1 mnt2 mnt3 mnt4" ;;
-    latency) servers="oss1 oss2" ;;
+    latency | peer) servers="oss1 oss2" ;;
     away) servers="oss1 oss2" mounts="mnt1" ;;
     rebuild) mounts="mnt1" ;;
     rebuild-link) loopback=no rate=${MBIT}mbit mounts="mnt1" ;;
@@ -150,6 +152,61 @@ one() {
     done
     plain_and_mirrored "write, fsync at the end" "cold read" "warm read"
     report "One machine, over the loopback device: one client, four object servers"
+}
+
+# Its daemon knows a machine's own names only; "127.0.0.2" is one, and not refused as a name of the loopback device.
+start_peer() {
+    local volume=127.0.0.2:$place
+    mkdir "$place/peer" "$place/peer-brick1" "$place/peer-brick2" "$place/peer-work"
+    cat >"$place/glusterd.vol" <<EOF
+volume management
+    type mgmt/glusterd
+    option working-directory $place/peer-work
+    option run-directory $place/peer-work
+    option glusterd-sockfile $place/glusterd.sock
+    option transport-type socket
+    option transport.socket.listen-port 24007
+end-volume
+EOF
+    on mds glusterd -N -f "$place/glusterd.vol" -l "$place/glusterd.log" >"$place/glusterd.out" 2>&1 &
+    pid[peer]=$!
+    for _ in $(seq 100); do [ -S "$place/glusterd.sock" ] && break; sleep 0.1; done
+    volume_command create peer replica 2 "$volume/peer-brick1" "$volume/peer-brick2" force && volume_command start peer
+    on mds glusterfs -N --volfile-server=127.0.0.2 --volfile-id=peer -l "$place/peer.log" "$place/peer" &
+    for _ in $(seq 100); do mountpoint -q "$place/peer" && return; sleep 0.1; done
+    echo "GlusterFS did not start:" >&2
+    tail -n 20 "$place/glusterd.out" "$place/glusterd.log" "$place/peer.log" >&2
+    return 1
+}
+volume_command() { on mds gluster --glusterd-sock="$place/glusterd.sock" --mode=script volume "$@"; }
+stop_peer() {
+    umount "$place/peer"
+    volume_command stop peer force
+    # Its daemon is the last process in this network besides ours.
+    kill "${pid[peer]}"
+    wait "${pid[peer]}" || true
+}
+peer() {
+    local turn
+    if ! command -v glusterd >/dev/null || ! command -v glusterfs >/dev/null; then
+        say "Beside GlusterFS: not measured, because Debian's glusterfs-server and glusterfs-client are not installed"
+        return
+    fi
+    start_peer
+    for turn in $(seq "$TURNS"); do
+        note_figure "write, fsync at the end: mirror:2" MB/s "$(rate_of "$SIZE" "$(seconds write "$place/mnt1/mirrored/f$turn")")"
+        note_figure "warm read: mirror:2" MB/s "$(rate_of "$SIZE" "$(seconds read_back "$place/mnt1/mirrored/f$turn")")"
+        rm "$place/mnt1/mirrored/f$turn"
+        sleep 2
+        note_figure "write, fsync at the end: GlusterFS" MB/s "$(rate_of "$SIZE" "$(seconds write "$place/peer/f$turn")")"
+        note_figure "warm read: GlusterFS" MB/s "$(rate_of "$SIZE" "$(seconds read_back "$place/peer/f$turn")")"
+        rm "$place/peer/f$turn"
+        sleep 2
+    done
+    stop_peer
+    ratio "write, fsync at the end: mirror:2 ÷ GlusterFS" "write, fsync at the end: mirror:2" "write, fsync at the end: GlusterFS"
+    ratio "warm read: mirror:2 ÷ GlusterFS" "warm read: mirror:2" "warm read: GlusterFS"
+    report "One machine, two copies each: one client, two object servers; GlusterFS $(glusterd --version | awk 'NR == 1 {print $2}') with two bricks"
 }
 
 # at_once COMMAND: runs it for each client with its number, all at once

@@ -43,6 +43,8 @@ clean_up() {
         for _ in $(seq 50); do mountpoint -q "$place/$mnt" 2>/dev/null || break; sleep 0.1; done
         mountpoint -q "$place/$mnt" 2>/dev/null && umount -l "$place/$mnt" 2>/dev/null
     done
+    # Whatever else was started there, daemons of daemons too.
+    for host in hub $hosts; do ip netns pids "$tag-$host" 2>/dev/null | xargs -r kill -9 2>/dev/null; done
     for host in hub $hosts; do ip netns delete "$tag-$host" 2>/dev/null || true; done
     rm -rf "$place"
     nothing_is_left || { [ "$status" != 0 ] || status=1; }
