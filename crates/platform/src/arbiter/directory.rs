@@ -101,7 +101,11 @@ impl DirectoryArbiter {
         let next = Revision(revision.0 + 1);
         self.write_file(next, &value).await.map_err(unknown)?;
         if let Some((lease, lock)) = lease.zip(taken) {
-            self.leases.lock().holder = Some((lease.id, lock));
+            let mut leases = self.leases.lock();
+            // It may have ended meanwhile.
+            if leases.alive.contains(&lease.id) {
+                leases.holder = Some((lease.id, lock));
+            }
         }
         Ok(ChangeResult::Done(next))
     }

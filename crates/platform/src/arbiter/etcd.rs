@@ -1,6 +1,6 @@
 //! A register in etcd: one key for the value, and one with the holder's lease, which etcd removes when the lease ends.
 
-use super::limits::CALL_TIMEOUT;
+use super::limits::{CALL_TIMEOUT, KEEP_ALIVE};
 use super::{ArbiterError, ArbiterLease, ChangeResult, RegisterState, Revision};
 use crate::clock::{BootTime, Clock};
 use bytes::Bytes;
@@ -199,7 +199,8 @@ impl EtcdArbiter {
         let mut options = ConnectOptions::new()
             .with_require_leader(true)
             .with_connect_timeout(CALL_TIMEOUT)
-            .with_keep_alive(CALL_TIMEOUT, CALL_TIMEOUT);
+            .with_keep_alive(KEEP_ALIVE, CALL_TIMEOUT)
+            .with_keep_alive_while_idle(false);
         if let Some((name, password)) = &self.options.user {
             options = options
                 .with_user(name, password)

@@ -47,10 +47,15 @@ struct FakeRegisterState {
     version: u64,
     holder: Option<u64>,
     given: u64,
-    /// When each lease ends, unless it is renewed.
-    leases: BTreeMap<u64, Instant>,
+    leases: BTreeMap<u64, FakeLease>,
     late: Vec<LateChange>,
     counts: ArbiterCounts,
+}
+
+/// A lease, and when it ends unless it is renewed.
+struct FakeLease {
+    term: Duration,
+    until: Instant,
 }
 
 /// A change that its caller was told nothing about.
@@ -101,12 +106,12 @@ impl FakeArbiter {
     }
 
     /// Another member leads now: it counts the terms of all leases from the beginning.
-    pub fn change_leader(&self, term: Duration) {
+    pub fn change_leader(&self) {
         let now = Instant::now();
         let mut state = self.shared.state.lock();
         state.end_leases(now);
-        for until in state.leases.values_mut() {
-            *until = now + term;
+        for lease in state.leases.values_mut() {
+            lease.until = now + lease.term;
         }
     }
 
@@ -154,6 +159,8 @@ impl FakeArbiter {
                     lease,
                 };
                 self.shared.state.lock().late.push(late);
+                // Those that wait for a change look when it is due.
+                self.shared.changed.notify_waiters();
             }
             _ => self.shared.state.lock().counts.not_done += 1,
         }
@@ -164,7 +171,8 @@ impl FakeArbiter {
         let id = self.at_once(|state| {
             state.given += 1;
             let id = state.given;
-            state.leases.insert(id, Instant::now() + term);
+            let until = Instant::now() + term;
+            state.leases.insert(id, FakeLease { term, until });
             id
         });
         self.reply().await?;
@@ -175,8 +183,8 @@ impl FakeArbiter {
         let sent = self.clock.boot();
         self.request().await?;
         self.at_once(|state| match state.leases.get_mut(&lease.id) {
-            Some(until) => {
-                *until = (*until).max(Instant::now() + lease.term);
+            Some(alive) => {
+                alive.until = alive.until.max(Instant::now() + alive.term);
                 Ok(())
             }
             None => Err(ArbiterError::LeaseEnded),
@@ -306,7 +314,7 @@ impl FakeRegisterState {
         let ended: Vec<u64> = self
             .leases
             .iter()
-            .filter(|(_, until)| **until <= now)
+            .filter(|(_, lease)| lease.until <= now)
             .map(|(id, _)| *id)
             .collect();
         for id in ended {
@@ -324,7 +332,7 @@ impl FakeRegisterState {
 
     /// When something changes by itself.
     fn next_event(&self) -> Option<Instant> {
-        let ends = self.leases.values().copied();
+        let ends = self.leases.values().map(|lease| lease.until);
         ends.chain(self.late.iter().map(|late| late.at)).min()
     }
 }

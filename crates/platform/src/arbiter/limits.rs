@@ -8,5 +8,8 @@ pub const VALUE_MAX: usize = 4096;
 /// How much the clocks of two hosts may differ in their rates, in per cent of the time that passes, both ways together.
 pub const CLOCK_PERCENT: u32 = 2;
 
+/// A watch of a silent member fails after this time and a call's. (etcd ends connections that are asked more often than each 5 s.)
+pub const KEEP_ALIVE: Duration = Duration::from_secs(6);
+
 /// A call without a reply fails after this time: a holder renews its lease once a second, and tries several times in a term of three.
 pub const CALL_TIMEOUT: Duration = Duration::from_millis(900);

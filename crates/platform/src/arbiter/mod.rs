@@ -39,7 +39,7 @@ pub struct RegisterState {
     pub revision: Revision,
     /// The lease that took the register is alive.
     pub is_held: bool,
-    /// Rises with each change of the value and of its holder.
+    /// Differs after each change of the value and of its holder.
     version: u64,
 }
 
@@ -91,7 +91,7 @@ impl Arbiter {
         ))))
     }
 
-    /// A register in etcd. It connects with the first call, and again after a failure.
+    /// A register in etcd. It connects with the first call, and the library connects again.
     #[cfg(feature = "etcd")]
     pub fn etcd(options: EtcdOptions, clock: Clock) -> Arbiter {
         Arbiter(Source::Etcd(Arc::new(etcd::EtcdArbiter::new(
@@ -144,6 +144,11 @@ impl Arbiter {
     /// # Errors
     /// `Unavailable`; `Refused` if the arbiter grants another term.
     pub async fn new_lease(&self, term: Duration) -> Result<ArbiterLease, ArbiterError> {
+        if term.is_zero() || term.subsec_nanos() != 0 {
+            return Err(ArbiterError::Refused(format!(
+                "a lease lives for whole seconds, and not for {term:?}"
+            )));
+        }
         dispatch!(self, it => it.new_lease(term).await)
     }
 

@@ -154,6 +154,11 @@ async fn many_changes_at_once_are_done_one_after_the_other(two: TwoHosts) {
 
 async fn a_register_is_taken_when_no_lease_is_alive(two: TwoHosts) {
     let [a, b] = &two.hosts;
+    let refused = a.new_lease(TERM + Duration::from_millis(900)).await;
+    assert!(
+        matches!(refused, Err(ArbiterError::Refused(_))),
+        "{refused:?}"
+    );
     let lease = a.new_lease(TERM).await.unwrap();
     assert!(
         !a.read().await.unwrap().is_held,

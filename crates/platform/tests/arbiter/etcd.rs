@@ -201,3 +201,20 @@ async fn a_minority_and_a_dead_address_are_errors_in_time() {
         begun.elapsed()
     );
 }
+
+#[tokio::test]
+async fn a_register_that_nobody_changes_is_watched_on() {
+    let Some(members) = start(1, QUOTA) else {
+        return;
+    };
+    let two = two_hosts(&members, "/still");
+    let [a, b] = &two.hosts;
+    let known = b.read().await.unwrap();
+    let watch = b.changed(&known);
+    let mut watch = std::pin::pin!(watch);
+    let still = tokio::time::timeout(Duration::from_secs(15), watch.as_mut()).await;
+    assert!(still.is_err(), "{still:?}");
+    let (told, changed) = tokio::join!(watch, a.change(Revision(0), "one".into()));
+    told.unwrap();
+    assert!(matches!(changed, Ok(ChangeResult::Done(_))), "{changed:?}");
+}

@@ -61,7 +61,7 @@ async fn without_a_majority_nothing_changes_and_leases_live_longer_under_a_new_l
         matches!(failed, Err(ArbiterError::Unavailable(_))),
         "{failed:?}"
     );
-    fake.change_leader(TERM);
+    fake.change_leader();
     fake.set_faults(ArbiterFaults::default());
     let other = b.new_lease(TERM).await.unwrap();
     let refused = b.take(revision, "b".into(), &other).await.unwrap();

@@ -153,13 +153,13 @@ impl KvCopy {
     /// # Errors
     /// The reason why the copy is closed, if it is closed already or the last sync fails.
     pub async fn stop(&self) -> Result<(), KvError> {
-        self.shared.log.stop().await?;
+        let stopped = self.shared.log.stop().await;
         self.shared.decided.notify_one();
         // The applier ends behind its group: nothing applies to the index any more.
         loop {
             let changed = self.shared.applied.notified();
             if self.shared.waiting.lock().has_ended {
-                return Ok(());
+                return Ok(stopped?);
             }
             changed.await;
         }
@@ -198,19 +198,22 @@ impl CopyState {
     async fn wait_for_space(&self) -> Result<(), LogError> {
         loop {
             let changed = self.applied.notified();
-            let everywhere = self.log.durable_everywhere();
-            let is_full = {
+            let next = {
                 let waiting = self.waiting.lock();
-                let next = waiting.batches.front();
-                waiting.bytes >= limits::OVERLAY_BYTES
-                    && next.is_some_and(|next| next.seq <= everywhere)
+                let next = waiting.batches.front().map(|next| next.seq);
+                next.filter(|_| waiting.bytes >= limits::OVERLAY_BYTES)
             };
-            if !is_full {
+            // Batches that may still be dropped must wait; their owner keeps them few.
+            let Some(next) = next.filter(|next| *next <= self.log.said_durable()) else {
                 return Ok(());
-            }
+            };
             if let Some(why) = self.log.closed() {
                 return Err(why);
             }
+            if next > self.log.durable() {
+                self.log.make_durable().await?;
+            }
+            self.decided.notify_one();
             changed.await;
         }
     }

@@ -26,13 +26,20 @@ impl Shared {
             }
             // The segments that may have the place. A segment begins with the batch after the place, too, if the place is not its
             // predecessor's last record.
-            let is_needed = |live: &&LiveSegment| live.first.0 <= position.last.0 + 1;
+            let is_needed = |live: &&LiveSegment| live.first.0 <= position.last.0.saturating_add(1);
             let found: Vec<LiveSegment> = state.live.iter().filter(is_needed).cloned().collect();
             found
         };
         for live in live.into_iter().rev() {
             let is_last = live.first <= position.last;
-            if let Some(group) = self.group_in(&live, position).await? {
+            let found = self.group_in(&live, position).await;
+            let number = live.segment.number;
+            let is_kept = |kept: &LiveSegment| kept.segment.number == number;
+            // The log may have removed the segment, or begun to use it anew, while it was read.
+            if !self.state.lock().live.iter().any(is_kept) {
+                break;
+            }
+            if let Some(group) = found? {
                 return Ok(Some(group));
             }
             if is_last {
@@ -77,7 +84,9 @@ impl Shared {
         }
         let records = from.map(|from| bytes.slice(from..offset));
         let records = records.filter(|records| !records.is_empty());
+        let owner = self.state.lock().epoch;
         Ok(records.map(|records| RecordGroup {
+            owner,
             after: position,
             upto: at,
             bytes: Bytes::copy_from_slice(&records),

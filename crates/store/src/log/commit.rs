@@ -118,7 +118,9 @@ impl GroupWrite<'_> {
         let Some(copies) = self.shared.options.copies.get() else {
             return self.write().await;
         };
+        let owner = self.shared.state.lock().epoch;
         let elsewhere = copies.append(RecordGroup {
+            owner,
             after: self.after,
             upto: self.upto,
             bytes: Bytes::copy_from_slice(&self.bytes),

@@ -4,7 +4,7 @@ use super::format::{LogRecordKind, RECORD_HEADER_LEN, RecordHeader, decode_recor
 use super::position::{LogPosition, position_after};
 use super::replay::LoggedBatch;
 use bytes::Bytes;
-use gupfs_proto::Seq;
+use gupfs_proto::{OwnerEpoch, Seq};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 /// Consecutive records, with the bytes that the owner's log has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordGroup {
+    /// Who sends them; the records may be of former owners.
+    pub owner: OwnerEpoch,
     /// Where they begin and end.
     pub after: LogPosition,
     pub upto: LogPosition,

@@ -3,7 +3,7 @@
 use super::copies::RecordGroup;
 use super::error::{AppendError, LogError};
 use super::position::LogPosition;
-use super::recover::{self, RecoveredLog};
+use super::recover::{self, LogKeeper, RecoveredLog};
 use super::replay::{LogReplay, LoggedBatch};
 use super::state::Shared;
 use super::{LogOptions, create_first_segment};
@@ -12,6 +12,8 @@ use gupfs_proto::{OwnerEpoch, Seq};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What `LogCopy::open` found on disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,6 +30,8 @@ pub struct LogCopy {
     shared: Arc<Shared>,
     manager: Task<()>,
     decided: Mutex<DecidedTail>,
+    /// Groups of senders before this owner are refused.
+    lowest_owner: AtomicU64,
 }
 
 /// How far the owner has said that batches are durable everywhere, and the positions from there on.
@@ -56,7 +60,7 @@ impl LogCopy {
         begin_at: LogPosition,
         platform: Platform,
     ) -> Result<(LogCopy, CopiedLog, LogReplay), LogError> {
-        let found = match recover::recover(&disk, &options, applied).await? {
+        let found = match recover::recover(&disk, &options, applied, LogKeeper::Copy).await? {
             Some(found) => found,
             None => create_first_segment(&disk, &options, begin_at).await?,
         };
@@ -78,6 +82,7 @@ impl LogCopy {
             shared,
             manager,
             decided,
+            lowest_owner: AtomicU64::new(epoch.0),
         };
         Ok((copy, copied, replay))
     }
@@ -90,6 +95,13 @@ impl LogCopy {
         let mut state = self.shared.state.lock();
         if let Some(why) = &state.closed {
             return Err(why.clone().into());
+        }
+        let known = self.lowest_owner.fetch_max(group.owner.0, Relaxed);
+        if group.owner.0 < known {
+            return Err(AppendError::FormerOwner {
+                given: group.owner,
+                known: OwnerEpoch(known),
+            });
         }
         let has = state.end();
         let mut at = group.after;
@@ -104,11 +116,9 @@ impl LogCopy {
                 from = offset;
                 continue;
             }
-            if record.header.epoch < epoch {
-                return Err(AppendError::FormerOwner {
-                    given: record.header.epoch,
-                    known: epoch,
-                });
+            // The owners of a log follow each other.
+            if record.header.epoch < epoch || record.header.epoch > group.owner {
+                return Err(AppendError::Malformed { after: has });
             }
             if record.bytes.len() > self.shared.options.record_max() {
                 return Err(AppendError::Malformed { after: has });
@@ -129,7 +139,6 @@ impl LogCopy {
         (state.last, state.last_crc, state.epoch) = (at.last, at.crc, epoch);
         state.stats.batches += batches.len() as u64;
         state.stats.bytes += (offset - from) as u64;
-        drop(state);
         self.decided.lock().add(positions, durable);
         Ok(batches)
     }
@@ -180,13 +189,25 @@ impl LogCopy {
         &self,
         position: LogPosition,
     ) -> Result<Option<RecordGroup>, LogError> {
-        self.shared.records_after(position).await
+        let group = self.shared.records_after(position).await?;
+        // On behalf of the owner that this copy obeys, or is about to be.
+        let owner = OwnerEpoch(self.lowest_owner.load(Relaxed));
+        Ok(group.map(|group| RecordGroup { owner, ..group }))
     }
 
-    /// From now on the copy refuses records of owners before this one.
+    /// From now on the copy refuses what owners before this one send.
     pub fn refuse_before(&self, owner: OwnerEpoch) {
-        let mut state = self.shared.state.lock();
-        state.epoch = state.epoch.max(owner);
+        self.lowest_owner.fetch_max(owner.0, Relaxed);
+    }
+
+    /// The highest batch that the owner has said to be durable everywhere.
+    pub fn said_durable(&self) -> Seq {
+        self.decided.lock().durable
+    }
+
+    /// The last batch that is durable here.
+    pub fn durable(&self) -> Seq {
+        self.shared.durable()
     }
 
     /// The highest batch that the owner has said to be durable everywhere, and that is durable here.
@@ -232,11 +253,11 @@ impl DecidedTail {
     fn add(&mut self, positions: Vec<LogPosition>, durable: Seq) {
         self.durable = self.durable.max(durable);
         self.positions.extend(positions);
-        // The position of the durable batch itself stays.
+        // The position of the durable batch itself stays, and those of the watermarks after it.
         while self
             .positions
-            .get(1)
-            .is_some_and(|next| next.last <= self.durable)
+            .front()
+            .is_some_and(|first| first.last < self.durable)
         {
             self.positions.pop_front();
         }

@@ -92,7 +92,7 @@ pub enum AppendError {
     #[error("the records do not continue the copy, which ends at batch {}", .has.last)]
     NotContinuous { has: LogPosition },
 
-    #[error("the records are of owner {given}, and the copy has records of owner {known}")]
+    #[error("owner {given} sends records, and the copy obeys owner {known}")]
     FormerOwner {
         given: OwnerEpoch,
         known: OwnerEpoch,

@@ -40,7 +40,7 @@ pub use survey::{LogSurvey, LogSurveyFindings};
 use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{OwnerEpoch, Seq};
 use parking_lot::Mutex;
-use recover::RecoveredLog;
+use recover::{LogKeeper, RecoveredLog};
 use segment::{LiveSegment, Segment};
 use state::{LogState, LogTail, Shared};
 use std::collections::VecDeque;
@@ -166,7 +166,7 @@ impl Log {
         applied: Seq,
         platform: Platform,
     ) -> Result<(Log, LogRecovery, LogReplay), LogError> {
-        let found = recover::recover(&disk, &options, applied).await?;
+        let found = recover::recover(&disk, &options, applied, LogKeeper::Owner).await?;
         let is_new = found.is_none();
         let found = match found {
             Some(found) => found,
@@ -202,8 +202,9 @@ impl Log {
             tasks.spawn("log keeper", Arc::clone(&shared).run_segment_manager()),
         ];
         let log = Log { shared, background };
-        // The first record of the new owner states its epoch and that all recovered batches are durable. It must be
+        // The first record of the new owner states its epoch and that all recovered batches are durable, at the copies, too. It must be
         // durable before the owner serves.
+        log.shared.sync_copies(log.last()).await?;
         log.shared.write_watermark_and_sync(false).await?;
         Ok((log, recovery, replay))
     }

@@ -46,11 +46,21 @@ pub struct RecoveredLog {
     pub tail: Vec<LogPosition>,
 }
 
+/// Whose log it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum LogKeeper {
+    /// The records say what was durable here.
+    Owner,
+    /// They say what was durable at the copies that counted, and this one may not have been one of them.
+    Copy,
+}
+
 /// Returns None if there is no log yet. `applied` is the last batch that the index has.
 pub async fn recover(
     disk: &Disk,
     options: &LogOptions,
     applied: Seq,
+    keeper: LogKeeper,
 ) -> Result<Option<RecoveredLog>, LogError> {
     let store = options.store;
     // A file name that is visible may still be lost by a power loss, if the process that created it died before it
@@ -107,7 +117,11 @@ pub async fn recover(
     // other.
     let keep = (scan.clean_stop && !torn).then_some(options.segment_bytes);
     let spares = keep_spares(disk, end.segment.number, unused, keep).await?;
-    rewrite_unsynced(&scanned, scan.durable, scan.seed).await?;
+    let synced = match keeper {
+        LogKeeper::Owner => scan.durable,
+        LogKeeper::Copy => applied,
+    };
+    rewrite_unsynced(&scanned, synced, scan.seed).await?;
     live.extend(scanned);
     Ok(Some(RecoveredLog {
         last: Seq(scan.next.0 - 1),

@@ -103,7 +103,7 @@ impl Shared {
         Ok(())
     }
 
-    async fn sync_copies(&self, last: Seq) -> Result<(), LogError> {
+    pub async fn sync_copies(&self, last: Seq) -> Result<(), LogError> {
         match self.options.copies.get() {
             Some(copies) => copies.sync(last).await.map_err(LogError::Copies),
             None => Ok(()),

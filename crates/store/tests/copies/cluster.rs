@@ -33,6 +33,7 @@ pub struct Coverage {
     pub take_overs: u64,
     pub tails_cut: u64,
     pub tails_filled: u64,
+    pub killed_meanwhile: u64,
     pub struck: u64,
     pub joined: u64,
     pub deposed: u64,
@@ -43,10 +44,11 @@ pub struct Coverage {
 }
 
 /// Of each, at least so many in the seeds of the test.
-pub const LEAST: [(&str, u64); 8] = [
+pub const LEAST: [(&str, u64); 9] = [
     ("take-overs", 400),
     ("tails cut", 50),
     ("tails filled", 50),
+    ("killed meanwhile", 100),
     ("struck", 400),
     ("joined", 400),
     ("deposed", 50),
@@ -55,11 +57,12 @@ pub const LEAST: [(&str, u64); 8] = [
 ];
 
 impl Coverage {
-    pub fn counts(&self) -> [(&'static str, u64); 10] {
+    pub fn counts(&self) -> [(&'static str, u64); 11] {
         [
             ("take-overs", self.take_overs),
             ("tails cut", self.tails_cut),
             ("tails filled", self.tails_filled),
+            ("killed meanwhile", self.killed_meanwhile),
             ("struck", self.struck),
             ("joined", self.joined),
             ("deposed", self.deposed),

@@ -214,7 +214,8 @@ async fn own(cluster: &Arc<Cluster>, told: &Mutex<Told>, aftermath: Aftermath) -
     // A former owner that lives goes on meanwhile.
     let writing = async {
         if let Some(former) = &former {
-            write(former, &cluster.random, told).await;
+            let writing = write(former, &cluster.random, told);
+            cluster.hosts[owner].while_it_runs(writing).await;
         }
     };
     let (took, ()) = tokio::join!(cluster.take_over(next), writing);
@@ -222,6 +223,7 @@ async fn own(cluster: &Arc<Cluster>, told: &Mutex<Told>, aftermath: Aftermath) -
     let kv = cluster.hosts[next].kv().unwrap();
     let all_lost = aftermath == Aftermath::AllLostPower;
     let has_lost = check(&kv, last, told, all_lost);
+    let former = former.filter(|_| cluster.hosts[owner].kv().is_some());
     if let Some(former) = former
         && let Ok(seq) = former.stage(0, batch(&cluster.random))
     {

@@ -5,7 +5,7 @@ use super::host::is_disk_error;
 use super::shipper::Shipper;
 use gupfs_proto::OwnerEpoch;
 use gupfs_store::kv::{KvCopy, KvError};
-use gupfs_store::log::{CopySet, LogError};
+use gupfs_store::log::{AppendError, CopySet, LogError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -22,6 +22,8 @@ impl Cluster {
         };
         let copy = self.hosts[host].copy().expect("a copy takes over");
         copy.refuse_before(OwnerEpoch(epoch));
+        // Records of a group whose caller gave up may not be written yet.
+        copy.make_durable().await?;
         let mut others = self.register.lock().counting.clone();
         others.remove(&host);
         for other in others.into_keys() {
@@ -40,7 +42,18 @@ impl Cluster {
         pause(&self.random, 6).await;
         self.hosts[host].stop_copy().await?;
         let copies = CopySet::new(Arc::new(Shipper::new(self.clone())));
-        let last = self.hosts[host].become_owner(epoch, copies).await?;
+        let becoming = self.hosts[host].become_owner(epoch, copies);
+        // Another host may fail at this moment, too.
+        let failing = async {
+            pause(&self.random, 40).await;
+            let other = self.random.below(self.hosts.len() as u64) as usize;
+            if other != host && self.random.one_in(4) {
+                self.hosts[other].kill(self.random.one_in(2));
+                self.seen.lock().killed_meanwhile += 1;
+            }
+        };
+        let (last, ()) = tokio::join!(becoming, failing);
+        let last = last?;
         self.seen.lock().take_overs += 1;
         Ok(last.0)
     }
@@ -68,13 +81,16 @@ impl Cluster {
             again.refuse_before(OwnerEpoch(epoch));
             return again.end() == end;
         }
-        self.seen.lock().tails_filled += 1;
-        while let Ok(Some(missed)) = ours.records_after(theirs.end()).await {
-            if theirs.append(&missed).await.is_err() {
-                return false;
+        while let Some(missed) = ours.records_after(theirs.end()).await.unwrap() {
+            match theirs.append(&missed).await {
+                Ok(_) => {}
+                Err(AppendError::Log(_)) => return false,
+                Err(error) => panic!("host {other} does not get its end: {error}"),
             }
         }
-        theirs.end() == end
+        assert_eq!(theirs.end(), end);
+        self.seen.lock().tails_filled += 1;
+        true
     }
 
     /// Starts a copy on a host that is down. It keeps what all later owners have, and the owner brings it up to date.
