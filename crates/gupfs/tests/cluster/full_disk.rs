@@ -72,7 +72,7 @@ struct Writer {
     answers: BufReader<ChildStdout>,
     name: String,
     record: usize,
-    /// Bytes that writes acknowledged, and those of them that a later fsync acknowledged.
+    /// Bytes that writes acknowledged, and those of them that a later fsync acknowledged, none having failed before.
     written: usize,
     synced: usize,
     /// Errors of writes; of fsync and close.
@@ -131,7 +131,8 @@ impl Writer {
             self.sync_errors += 1;
             return false;
         }
-        if call == "fsync" {
+        // After an error that said that bytes are lost, a later success is about the bytes since.
+        if call == "fsync" && self.sync_errors == 0 {
             self.synced = self.written;
         }
         true
@@ -152,7 +153,13 @@ impl Writer {
             .take_while(|(found, it)| *found == it);
         let right = right.count();
         let name = &self.name;
-        assert!(right >= self.synced, "{name}: {right} of {}", self.synced);
+        assert!(
+            right >= self.synced,
+            "{name}: {right} of {} synced bytes, {} of writes and {} of fsync failed",
+            self.synced,
+            self.write_errors,
+            self.sync_errors
+        );
         let is_whole = right == self.written;
         assert!(is_whole || self.sync_errors > 0, "{name}: lost in silence");
         right
