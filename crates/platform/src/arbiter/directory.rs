@@ -25,9 +25,10 @@ const HEADER_LEN: usize = 24;
 
 const REGISTER: &str = "register";
 const NEW_REGISTER: &str = "register.new";
-/// Held while a process looks or changes, so that nobody takes its look at the holder's lock for a holder.
+/// A process holds this lock while it reads or changes the register: to read, it tries the holder's lock for a moment, which another process
+/// would take for a holder's.
 const CHANGE_LOCK: &str = "register.lock";
-/// Held by the holder.
+/// The holder's process holds this lock.
 const HOLDER_LOCK: &str = "holder.lock";
 
 /// How often `changed` looks, and a call that waits for another one.
@@ -61,7 +62,7 @@ impl DirectoryArbiter {
         self.state().await
     }
 
-    /// The caller is the only one that looks or changes.
+    /// `read` for a caller that holds the lock of changes.
     async fn state(&self) -> Result<RegisterState, ArbiterError> {
         let (value, revision) = self.read_file().await?;
         let is_held = self.leases.lock().holder.is_some();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub const TERM: Duration = Duration::from_secs(3);
 
-/// Two hosts' access to one register that nobody has written.
+/// Two hosts' handles to one register, which is empty.
 pub struct TwoHosts {
     pub hosts: [Arbiter; 2],
     pub clock: Clock,

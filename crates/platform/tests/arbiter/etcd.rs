@@ -107,7 +107,7 @@ async fn a_holder_keeps_its_lease_while_the_leader_changes() {
             Err(ArbiterError::Unavailable(_)) => {}
             Err(error) => panic!("{error}"),
         }
-        // Nobody else may take it before the holder's time is over.
+        // No other host takes the register before the holder's time is over.
         let before = two.clock.boot();
         if let Ok(ChangeResult::Done(_)) = b.take(revision, "b".into(), &other).await {
             assert!(before >= until);

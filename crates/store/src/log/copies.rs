@@ -24,8 +24,8 @@ pub struct RecordGroup {
 /// Completes when all copies that count have done what was asked; the error says why the owner can acknowledge nothing more.
 pub type CopyFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// The copies of the owner's log. Whoever implements it strikes a copy that does not reply from those that count, so that no call waits for
-/// that one for ever.
+/// The copies of the owner's log. An implementation strikes a copy that does not reply from those that count, so that no call waits for it for
+/// ever: the log itself has no deadline.
 pub trait LogCopies: Send + Sync + 'static {
     /// Returns when every copy that counts has the records in its memory. A group may begin with records of an earlier one whose call was
     /// given up; only one call is under way.
