@@ -11,8 +11,9 @@ use crate::handshake::{
 };
 use crate::limits::{FRAME_TIMEOUT, SILENCE_TIMEOUT};
 use crate::{
-    AcceptAllClientKeys, Capacity, ClientConnection, ClientConnectionOptions, ClusterKey, Handlers,
-    NoObserver, Peer, RpcServer, RpcServerOptions, Service,
+    AcceptAllClientKeys, AdmitAll, Capacity, ClientConnection, ClientConnectionOptions, ClusterKey,
+    Handlers, NoObserver, Peer, RpcServer, RpcServerOptions, SendDeadline, ServerAddresses,
+    Service,
 };
 use gupfs_platform::fake::{FakeNet, FakePlatform};
 use gupfs_platform::{Net, Platform};
@@ -136,6 +137,8 @@ async fn start_server(net: &FakeNet, platform: &Platform) -> RpcServer {
             .with_service::<data::DataRequest, data::DataReply, _>(anything),
         observer: Arc::new(NoObserver),
         capacity: Capacity::for_clients(64),
+        admission: Arc::new(AdmitAll),
+        send_deadline: SendDeadline::none(),
     };
     RpcServer::start(listener.expect("the address is free"), options)
 }
@@ -171,7 +174,7 @@ async fn connect_without_macs(net: &Net, platform: &Platform) -> (Arc<FramedStre
 
 async fn serves(net: &Net, platform: &Platform, process_id: u128) {
     let connection = ClientConnection::connect(ClientConnectionOptions {
-        address: ADDRESS.into(),
+        addresses: ServerAddresses::one(ADDRESS),
         peer_name: "the server".into(),
         net: net.clone(),
         platform: platform.clone(),
@@ -182,6 +185,7 @@ async fn serves(net: &Net, platform: &Platform, process_id: u128) {
         request_timeout: Some(Duration::from_secs(20)),
         fence: false,
         handlers: Handlers::none(),
+        send_deadline: SendDeadline::none(),
     });
     let peer: Peer<meta::MetaRequest, meta::MetaReply> = connection.peer();
     assert_eq!(

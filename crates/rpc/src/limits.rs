@@ -37,12 +37,46 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 pub const RETRY_MIN: Duration = Duration::from_millis(20);
 pub const RETRY_MAX: Duration = Duration::from_secs(1);
 
+/// Largest number of addresses of one server, and the length of one in bytes: a server has three or five copies. A client connects to all
+/// of them at the same time.
+pub const SERVER_ADDRESSES_MAX: usize = 16;
+pub const SERVER_ADDRESS_MAX: usize = 256;
+
+/// The largest pause between attempts at one of several addresses: any of the copies may become the owner at any time, and programs
+/// wait until the client has found it.
+pub const COPIES_RETRY_MAX: Duration = Duration::from_millis(250);
+const _: () = assert!(RETRY_MIN.as_millis() < COPIES_RETRY_MAX.as_millis());
+
+/// How long connecting to one of several addresses may take until the server has proved its key. A host that has crashed does not
+/// reply at all, so nothing is gained by waiting longer than for the resend of a lost packet.
+pub const CHALLENGE_TIMEOUT: Duration = Duration::from_secs(2);
+const _: () = assert!(CHALLENGE_TIMEOUT.as_millis() > FIRST_FRAME_TIMEOUT.as_millis());
+
+/// How long the client then waits for the verdict: the server is alive, and a standby holds the connection in the hope of becoming
+/// the owner.
+pub const VERDICT_TIMEOUT: Duration = Duration::from_secs(5);
+const _: () = assert!(
+    CHALLENGE_TIMEOUT.as_millis() + VERDICT_TIMEOUT.as_millis() < CONNECT_TIMEOUT.as_millis()
+);
+
+/// How long a server holds a connection at most before it admits or rejects it. The rejection should arrive before the client gives up.
+pub const ADMISSION_TIMEOUT: Duration = Duration::from_secs(4);
+const _: () = assert!(ADMISSION_TIMEOUT.as_millis() < VERDICT_TIMEOUT.as_millis());
+const _: () = assert!(ADMISSION_TIMEOUT.as_millis() < SILENCE_TIMEOUT.as_millis());
+
 /// Interval of pings on an idle connection...
 pub const PING_INTERVAL: Duration = Duration::from_secs(2);
 
 /// ... and the time without any received byte after which a side closes the connection: a host that vanished sends no FIN.
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(8);
 const _: () = assert!(SILENCE_TIMEOUT.as_millis() >= 3 * PING_INTERVAL.as_millis());
+
+/// The same on the client's side of a connection to a server with several addresses: another copy takes over within seconds, so the
+/// client looks for it sooner. A live server replies to each ping, and only a pause of a second in its process or in the network costs
+/// a needless reconnect.
+pub const COPIES_PING_INTERVAL: Duration = Duration::from_millis(500);
+pub const COPIES_SILENCE_TIMEOUT: Duration = Duration::from_millis(1_500);
+const _: () = assert!(COPIES_SILENCE_TIMEOUT.as_millis() >= 3 * COPIES_PING_INTERVAL.as_millis());
 
 /// A side closes the connection when a frame is incomplete this long after its head arrived, even if bytes still arrive: the
 /// largest frame takes this long over 1.5 Mbit/s, and the memory that its head reserved stays reserved meanwhile.
@@ -51,6 +85,7 @@ const _: () = assert!(FRAME_TIMEOUT.as_millis() > SILENCE_TIMEOUT.as_millis());
 
 /// How often the timers check deadlines and pings.
 pub const TIMER_TICK: Duration = Duration::from_millis(250);
+const _: () = assert!(COPIES_PING_INTERVAL.as_millis() >= 2 * TIMER_TICK.as_millis());
 
 /// Concurrent requests of one connection. The server replies "busy" to each further request, with a hint when to resend it. A
 /// client has 64 slots, and reads that need no slot.

@@ -5,6 +5,7 @@ use crate::handler::Handlers;
 use crate::handshake::LocalIdentity;
 use crate::peer::Peer;
 use crate::process_identity::ProcessIdentity;
+use crate::server_addresses::ServerAddresses;
 use gupfs_proto::{ClusterId, data};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -54,7 +55,7 @@ impl OssConnections {
             return connection;
         }
         let connection = ClientConnection::connect(ClientConnectionOptions {
-            address: address.to_string(),
+            addresses: ServerAddresses::one(address),
             peer_name: "an object server".into(),
             net: self.identity.net.clone(),
             platform: self.identity.platform.clone(),
@@ -66,6 +67,7 @@ impl OssConnections {
             request_timeout: None,
             fence: true,
             handlers: Handlers::none(),
+            send_deadline: self.identity.send_deadline.clone(),
         });
         connections.insert(address.to_string(), Arc::downgrade(&connection));
         connection

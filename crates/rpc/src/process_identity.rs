@@ -5,8 +5,11 @@ use crate::client_key::AuthKey;
 use crate::handler::Handlers;
 use crate::handshake::{LocalIdentity, Role};
 use crate::key::ClusterKey;
+use crate::send_deadline::SendDeadline;
+use crate::server_addresses::ServerAddresses;
 use crate::tls::TlsConfig;
 use gupfs_platform::{Net, Platform};
+use std::sync::Arc;
 
 /// The properties that all connections of this process share.
 #[derive(Clone)]
@@ -17,6 +20,8 @@ pub struct ProcessIdentity {
     pub key: Option<AuthKey>,
     /// None: connections are not encrypted.
     pub tls: Option<TlsConfig>,
+    /// Until when this process may send to object servers (`OssConnections`).
+    pub send_deadline: SendDeadline,
     /// The host name, for messages.
     host: String,
     process_id: u128,
@@ -37,6 +42,7 @@ impl ProcessIdentity {
             net,
             key,
             tls: None,
+            send_deadline: SendDeadline::none(),
             host,
             process_id: u128::from_le_bytes(process_id),
         }
@@ -45,6 +51,14 @@ impl ProcessIdentity {
     /// With TLS on all its connections.
     pub fn with_tls(self, tls: Option<TlsConfig>) -> ProcessIdentity {
         ProcessIdentity { tls, ..self }
+    }
+
+    /// With this deadline for what it sends to object servers.
+    pub fn with_send_deadline(self, send_deadline: SendDeadline) -> ProcessIdentity {
+        ProcessIdentity {
+            send_deadline,
+            ..self
+        }
     }
 
     /// The same key with another process id, for connections that must not replace this one's.
@@ -56,6 +70,7 @@ impl ProcessIdentity {
             self.key.clone(),
         )
         .with_tls(self.tls.clone())
+        .with_send_deadline(self.send_deadline.clone())
     }
 
     /// The cluster key, if this process has it: a host that only mounts does not.
@@ -72,15 +87,15 @@ impl ProcessIdentity {
         }
     }
 
-    /// Options of a connection to the metadata server at `address`. A request waits for its reply without a timeout.
+    /// Options of a connection to the metadata server at one of these addresses. A request waits for its reply without a timeout.
     pub fn mds_connection_options(
         &self,
-        address: &str,
+        addresses: &Arc<ServerAddresses>,
         local_identity: &LocalIdentity,
         handlers: Handlers,
     ) -> ClientConnectionOptions {
         ClientConnectionOptions {
-            address: address.into(),
+            addresses: addresses.clone(),
             peer_name: "the metadata server".into(),
             net: self.net.clone(),
             platform: self.platform.clone(),
@@ -91,6 +106,7 @@ impl ProcessIdentity {
             request_timeout: None,
             fence: false,
             handlers,
+            send_deadline: SendDeadline::none(),
         }
     }
 }

@@ -4,8 +4,8 @@ use crate::exit::{CliError, CliResult, Exit, OrCliError};
 use gupfs_platform::Listener;
 use gupfs_proto::ClusterId;
 use gupfs_rpc::{
-    Capacity, ClientKeyList, ConnectionObserver, Handlers, LocalIdentity, ProcessIdentity,
-    RpcServer, RpcServerOptions,
+    AdmitAll, Capacity, ClientKeyList, ConnectionObserver, Handlers, LocalIdentity,
+    ProcessIdentity, RpcServer, RpcServerOptions, SendDeadline,
 };
 use rustix::process::Resource;
 use std::net::IpAddr;
@@ -94,6 +94,8 @@ impl BoundListener {
                 handlers,
                 observer,
                 capacity,
+                admission: Arc::new(AdmitAll),
+                send_deadline: SendDeadline::none(),
             },
         )
     }

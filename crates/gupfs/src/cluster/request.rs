@@ -3,7 +3,10 @@
 use crate::exit::{CliError, CliResult, Exit};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_proto::{ClusterId, FsError};
-use gupfs_rpc::{ClientConnection, ClientConnectionOptions, Handlers, ProcessIdentity, Role};
+use gupfs_rpc::{
+    ClientConnection, ClientConnectionOptions, Handlers, ProcessIdentity, Role, SendDeadline,
+    ServerAddresses,
+};
 use std::time::Duration;
 
 /// How long connecting may take, and then the reply.
@@ -20,7 +23,7 @@ pub async fn send_request(
     request: ClusterRequest,
 ) -> CliResult<(ClusterReplyBody, ClusterId)> {
     let connection = ClientConnection::connect(ClientConnectionOptions {
-        address: address.to_string(),
+        addresses: ServerAddresses::one(address),
         peer_name: "the server".into(),
         net: identity.net.clone(),
         platform: identity.platform.clone(),
@@ -31,6 +34,7 @@ pub async fn send_request(
         request_timeout: Some(TIMEOUT),
         fence: false,
         handlers: Handlers::none(),
+        send_deadline: SendDeadline::none(),
     });
     let server = connection.wait_connected(TIMEOUT).await.map_err(|error| {
         let exit = match error.is_permanent() {

@@ -16,7 +16,7 @@ use gupfs_client::{Client, ClientCallbacks, Route, renew_after_reconnect};
 use gupfs_mount::CallDeadlines;
 use gupfs_platform::{BootTime, Platform, Task};
 use gupfs_proto::{ClusterId, FsError};
-use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
+use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role, ServerAddresses};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,7 +139,7 @@ async fn connect(
     let local = identity.local_identity(Role::Client, &name);
     let callbacks = Arc::new(ClientCallbacks::default());
     let mds_connection = ClientConnection::connect(identity.mds_connection_options(
-        &with_port(&settings.mds, MDS_PORT),
+        &ServerAddresses::one(&with_port(&settings.mds, MDS_PORT)),
         &local,
         Handlers::none().with_service(callbacks.clone()),
     ));

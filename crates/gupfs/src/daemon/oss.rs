@@ -17,7 +17,7 @@ use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{
     AcceptAllClientKeys, AuthKey, ClientConnection, ClientConnectionOptions, Handlers, NoObserver,
-    OssConnections, Role,
+    OssConnections, Role, ServerAddresses,
 };
 use gupfs_store::object::TargetId;
 use std::collections::BTreeSet;
@@ -74,7 +74,11 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     let local = identity.local_identity(Role::Oss, &name);
     let mds_connection = ClientConnection::connect(ClientConnectionOptions {
         request_timeout: Some(Duration::from_secs(5)),
-        ..identity.mds_connection_options(&with_port(mds, MDS_PORT), &local, Handlers::none())
+        ..identity.mds_connection_options(
+            &ServerAddresses::one(&with_port(mds, MDS_PORT)),
+            &local,
+            Handlers::none(),
+        )
     });
     let cluster = tokio::select! {
         cluster = wait_for_mds(&mds_connection, &settings) => cluster?,

@@ -7,7 +7,7 @@ use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, ClusterRequest};
 use gupfs_proto::{FsError, Incarnation};
 use gupfs_rpc::{
     AuthKey, ClientConnection, ClientConnectionOptions, ClientKey, ClientKeyId, Handlers,
-    LocalIdentity, Role,
+    LocalIdentity, Role, SendDeadline, ServerAddresses,
 };
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -73,7 +73,7 @@ fn read(file: &PathBuf) -> AuthKey {
 fn line(cluster: &TestCluster, key: &AuthKey, role: Role) -> Arc<ClientConnection> {
     let platform = Platform::real();
     ClientConnection::connect(ClientConnectionOptions {
-        address: cluster.at.clone(),
+        addresses: ServerAddresses::one(&cluster.at),
         peer_name: "the metadata server".into(),
         net: Net::real(),
         identity: LocalIdentity {
@@ -88,6 +88,7 @@ fn line(cluster: &TestCluster, key: &AuthKey, role: Role) -> Arc<ClientConnectio
         request_timeout: Some(Duration::from_secs(30)),
         fence: false,
         handlers: Handlers::none(),
+        send_deadline: SendDeadline::none(),
     })
 }
 

@@ -11,7 +11,9 @@ use gupfs_client::{
 use gupfs_platform::{Net, Platform, Task};
 use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode, WritePosition};
 use gupfs_proto::{Caller, FileKind, InodeId, Name, SessionId};
-use gupfs_rpc::{ClientConnection, ClusterKey, Handlers, OssConnections, ProcessIdentity, Role};
+use gupfs_rpc::{
+    ClientConnection, ClusterKey, Handlers, OssConnections, ProcessIdentity, Role, ServerAddresses,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::sync::Arc;
@@ -54,7 +56,7 @@ impl Member {
         let me = identity.local_identity(Role::Client, &format!("member{number}"));
         let recalled = Arc::new(ClientCallbacks::default());
         let line = ClientConnection::connect(identity.mds_connection_options(
-            at,
+            &ServerAddresses::one(at),
             &me,
             Handlers::none().with_service(recalled.clone()),
         ));

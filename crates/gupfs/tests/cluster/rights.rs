@@ -16,6 +16,7 @@ use gupfs_proto::{
 };
 use gupfs_rpc::{
     ClientConnection, ClientConnectionOptions, ClusterKey, Handlers, LocalIdentity, Role,
+    SendDeadline, ServerAddresses,
 };
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -194,7 +195,7 @@ impl Stranger {
 
 fn line(platform: &Platform, key: &ClusterKey, role: Role, to: &str) -> Arc<ClientConnection> {
     ClientConnection::connect(ClientConnectionOptions {
-        address: to.to_string(),
+        addresses: ServerAddresses::one(to),
         peer_name: "a server".into(),
         net: Net::real(),
         platform: platform.clone(),
@@ -209,6 +210,7 @@ fn line(platform: &Platform, key: &ClusterKey, role: Role, to: &str) -> Arc<Clie
         request_timeout: Some(Duration::from_secs(60)),
         fence: true,
         handlers: Handlers::none(),
+        send_deadline: SendDeadline::none(),
     })
 }
 

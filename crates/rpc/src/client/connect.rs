@@ -1,200 +1,80 @@
-//! Establishes the streams of a client connection, one after the other.
+//! The streams of a client connection, one after the other.
 
 use super::Shared;
+use super::establish::EstablishedConnection;
+use super::race::ConnectRace;
 use crate::frame::{Flags, Frame, FrameLimits, Head, pack};
 use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError};
 use crate::handler::RequestSource;
-use crate::handshake::{HandshakeError, HandshakeOptions, PeerIdentity, connect_handshake};
-use crate::limits::{CONNECT_TIMEOUT, PING_INTERVAL, RETRY_MAX, RETRY_MIN};
+use crate::handshake::PeerIdentity;
+use crate::limits::{PING_INTERVAL, RETRY_MAX};
 use crate::pending_requests::RequestOutcome;
-use crate::tls::{MaybeTlsStream, TlsError};
 use gupfs_proto::FsError;
 use gupfs_proto::wire::MessageKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a client connection is not connected.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    #[error("cannot connect: {0}")]
-    Connect(std::io::Error),
-    #[error(transparent)]
-    Handshake(HandshakeError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error("the server does not respond")]
-    TimedOut,
-    /// An established connection ended for this reason.
-    #[error("{0}")]
-    Lost(String),
-}
-
-impl ConnectError {
-    /// A new attempt fails too until the administrator has changed something.
-    pub fn is_permanent(&self) -> bool {
-        match self {
-            ConnectError::Handshake(error) => error.is_permanent(),
-            ConnectError::Tls(_) => true,
-            _ => false,
-        }
-    }
-}
-
 pub(super) async fn keep_connected(shared: Arc<Shared>) {
-    let platform = shared.options.platform.clone();
-    let mut pause = RETRY_MIN;
+    let clock = shared.options.platform.clock.clone();
+    let mut race = ConnectRace::new(&shared);
     loop {
-        let established = tokio::select! {
-            biased;
-            established = establish(&shared) => established,
-            () = platform.clock.sleep(CONNECT_TIMEOUT) => Err(ConnectError::TimedOut),
-        };
-        let failure = match established {
-            Ok(connection) => {
-                let started = platform.clock.boot();
-                let reason = run_connection(&shared, connection).await;
-                // The pause is reset only after a connection that lasted: one that breaks at once is not retried fifty times a
-                // second.
-                if platform.clock.boot().since(started) >= PING_INTERVAL {
-                    pause = RETRY_MIN;
-                }
-                ConnectError::Lost(reason)
-            }
-            Err(failure) => failure,
-        };
-        let is_permanent = failure.is_permanent();
-        tracing::debug!(server = shared.options.peer_name, address = shared.options.address, %failure, "no connection");
-        record_failure(&shared, failure);
-        if is_permanent {
-            shared.pending.fail_all(&shared.timeout_error());
-        }
-        platform.clock.sleep(pause).await;
-        pause = (pause * 2).min(RETRY_MAX);
+        let connection = race.win().await;
+        let (address, started) = (connection.address.clone(), clock.boot());
+        let reason = run_connection(&shared, connection).await;
+        let has_lasted = clock.boot().since(started) >= PING_INTERVAL;
+        race.record_lost(&address, reason, has_lasted);
     }
-}
-
-struct EstablishedConnection {
-    framed: CloseOnDrop,
-    reader: FrameReader,
-    number: u64,
-    server: PeerIdentity,
-}
-
-/// Connects and performs the handshake.
-async fn establish(shared: &Shared) -> Result<EstablishedConnection, ConnectError> {
-    let options = &shared.options;
-    // An address whose handshake failed is tried after the other addresses of the host name.
-    let failed_address = shared.state.lock().failed_address.take();
-    let stream = (options.net)
-        .connect_after(&options.address, failed_address.as_deref())
-        .await;
-    let stream = stream.map_err(ConnectError::Connect)?;
-    shared.state.lock().failed_address = Some(stream.peer_address().to_string());
-    let stream = match &options.tls {
-        Some(tls) => MaybeTlsStream::tls(stream, tls.connect(&options.address)?),
-        None => MaybeTlsStream::Plain(stream),
-    };
-    let framed = CloseOnDrop(Arc::new(FramedStream::new(
-        stream,
-        options.platform.clock.clone(),
-    )));
-    let number = {
-        let mut state = shared.state.lock();
-        state.number += 1;
-        state.number
-    };
-    let mut reader = framed.0.reader();
-    let handshake = connect_handshake(
-        &framed.0,
-        &mut reader,
-        &options.platform.random,
-        &options.identity,
-        HandshakeOptions {
-            number,
-            cluster: options.cluster,
-            key: options.key.as_ref(),
-            fenced: options.fence,
-        },
-    );
-    // Handshake messages may wait for space in the socket buffer too.
-    let server = tokio::select! {
-        biased;
-        server = handshake => server.map_err(ConnectError::Handshake)?,
-        () = framed.0.flush() => return Err(ConnectError::Lost("the connection ended".into())),
-    };
-    Ok(EstablishedConnection {
-        framed,
-        reader,
-        number,
-        server,
-    })
 }
 
 /// Uses an established connection until it ends; returns why it ended.
 async fn run_connection(shared: &Arc<Shared>, connection: EstablishedConnection) -> String {
     let EstablishedConnection {
+        address,
         framed,
         mut reader,
         number,
         server,
     } = connection;
-    set_connected(shared, &framed.0, number, server);
+    set_connected(shared, &address, &framed.0, number, server);
     let reason = tokio::select! {
         biased;
-        reason = read_frames(shared, &framed.0, &mut reader) => reason,
+        reason = read_frames(shared, &address, &framed.0, &mut reader) => reason,
         () = framed.0.flush() => "the connection ended".to_string(),
     };
     shared.state.lock().framed = None;
     reason
 }
 
-/// Closes the stream on every path out of its connection.
-struct CloseOnDrop(Arc<FramedStream>);
-
-impl Drop for CloseOnDrop {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
 fn set_connected(
     shared: &Arc<Shared>,
+    address: &str,
     framed: &Arc<FramedStream>,
     number: u64,
     server: PeerIdentity,
 ) {
     tracing::debug!(
         server = shared.options.peer_name,
-        address = shared.options.address,
+        address,
         number,
         "connected"
     );
     {
         let mut state = shared.state.lock();
         state.framed = Some((framed.clone(), number));
+        state.address = Some(address.to_string());
         state.server = Some(server);
         state.failure = None;
-        state.failed_address = None;
+        state.failed_addresses.clear();
         state.since = shared.options.platform.clock.boot();
     }
     shared.send_unsent(framed, number);
     shared.changed.notify_waiters();
 }
 
-fn record_failure(shared: &Shared, failure: ConnectError) {
-    let mut state = shared.state.lock();
-    state.framed = None;
-    if state.failure.is_none() {
-        state.since = shared.options.platform.clock.boot();
-    }
-    state.failure = Some(Arc::new(failure));
-    drop(state);
-    shared.changed.notify_waiters();
-}
-
 /// Reads frames until the connection ends; returns why it ended.
 async fn read_frames(
     shared: &Arc<Shared>,
+    address: &str,
     framed: &Arc<FramedStream>,
     reader: &mut FrameReader,
 ) -> String {
@@ -203,10 +83,7 @@ async fn read_frames(
             Ok(frame) => frame,
             Err(error) => {
                 if let FramedStreamError::Frame(error) = &error {
-                    let (server, address) = (
-                        shared.options.peer_name.as_str(),
-                        shared.options.address.as_str(),
-                    );
+                    let server = shared.options.peer_name.as_str();
                     tracing::warn!(server, address, %error, "received an invalid frame; reconnecting");
                 }
                 return error.to_string();

@@ -7,6 +7,8 @@ use crate::framed_stream::FramedStream;
 use crate::handler::Handlers;
 use crate::handshake::{Acceptor, LocalIdentity, Role, send_welcome, supported_versions};
 use crate::peer::Peer;
+use crate::send_deadline::SendDeadline;
+use crate::server_addresses::ServerAddresses;
 use bytes::Bytes;
 use gupfs_platform::fake::{FakeNet, FakePlatform};
 use gupfs_platform::{Listener, Net, Platform};
@@ -52,7 +54,7 @@ async fn serve_connection(listener: &Listener, platform: &Platform, data_max: u8
     let accepted =
         acceptor.accept_handshake_with_versions(&framed, &mut reader, &platform.random, &supported);
     let accepted = accepted.await.unwrap();
-    send_welcome(&framed, &accepted);
+    send_welcome(&framed, &accepted, &[]);
     let mut versions = Vec::new();
     while let Ok(frame) = reader.next(FrameLimits::AUTHENTICATED).await {
         let (kind, id) = (frame.head.kind, frame.head.id);
@@ -97,7 +99,7 @@ fn write(number: Option<WriteNumber>) -> DataRequest {
 
 fn connect(net: &Net, platform: &Platform) -> Peer<DataRequest, DataReply> {
     let connection = ClientConnection::connect(ClientConnectionOptions {
-        address: ADDRESS.into(),
+        addresses: ServerAddresses::one(ADDRESS),
         peer_name: "an object server".into(),
         net: net.clone(),
         platform: platform.clone(),
@@ -108,6 +110,7 @@ fn connect(net: &Net, platform: &Platform) -> Peer<DataRequest, DataReply> {
         request_timeout: None,
         fence: true,
         handlers: Handlers::none(),
+        send_deadline: SendDeadline::none(),
     });
     connection.peer()
 }

@@ -5,12 +5,15 @@
 //! Enter  at `ClientConnection::connect`, then `ClientConnection::peer`.
 
 mod connect;
+mod connect_error;
+mod establish;
 #[cfg(test)]
 mod former_server_tests;
+mod race;
 mod reply_waiter;
 mod timers;
 
-pub use connect::ConnectError;
+pub use connect_error::{AddressFailures, ConnectError};
 
 use crate::client_key::AuthKey;
 use crate::frame::{Flags, PackedFrame, pack};
@@ -19,6 +22,8 @@ use crate::handler::Handlers;
 use crate::handshake::{LocalIdentity, PeerIdentity};
 use crate::peer::{Peer, ReplyFuture, Transport};
 use crate::pending_requests::{PendingRequests, RequestHandling, RequestOutcome};
+use crate::send_deadline::SendDeadline;
+use crate::server_addresses::ServerAddresses;
 use crate::tls::TlsConfig;
 use gupfs_platform::{BootTime, Net, Platform, Task};
 use gupfs_proto::wire::{Message, ReplyMessage};
@@ -26,6 +31,7 @@ use gupfs_proto::{ClusterId, FsError};
 use parking_lot::Mutex;
 use reply_waiter::ReplyWaiter;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -33,8 +39,9 @@ use tokio::sync::Notify;
 /// The server of a client connection, and how the connection behaves.
 #[derive(Clone)]
 pub struct ClientConnectionOptions {
-    /// "host:port"
-    pub address: String,
+    /// Where the server listens. With several addresses the client connects to all of them at the same time, and uses the first that welcomes
+    /// it.
+    pub addresses: Arc<ServerAddresses>,
     /// The name of the server in messages: "the metadata server", "an object server".
     pub peer_name: String,
     pub net: Net,
@@ -51,6 +58,9 @@ pub struct ClientConnectionOptions {
     pub fence: bool,
     /// Handlers of the server's callbacks.
     pub handlers: Handlers,
+    /// Until when this process may send to the server. After the deadline the connection closes, and connects again when an extension has
+    /// moved it.
+    pub send_deadline: SendDeadline,
 }
 
 /// A connection to a server that reconnects whenever it breaks, until it is dropped.
@@ -75,8 +85,11 @@ pub(crate) struct ConnectionState {
     /// Why the last attempt to connect failed; None while connected.
     pub failure: Option<Arc<ConnectError>>,
     pub since: BootTime,
-    /// The address of the last attempt, until its handshake succeeds: the next attempt tries the host's other addresses first.
-    pub failed_address: Option<String>,
+    /// The address of the current or the last connection.
+    pub address: Option<String>,
+    /// By address of the server: the IP address of the last attempt, until a handshake succeeds. The next attempt tries the host's other
+    /// addresses first.
+    pub failed_addresses: BTreeMap<String, String>,
     pub closed: bool,
 }
 
@@ -85,6 +98,7 @@ pub(crate) struct ConnectionState {
 pub struct ClientConnectionStatus {
     #[serde(rename = "whom")]
     pub peer_name: String,
+    /// The address of the connection; while there is none, all known addresses, with commas between them.
     #[serde(rename = "to")]
     pub address: String,
     pub connected: bool,
@@ -93,7 +107,7 @@ pub struct ClientConnectionStatus {
     /// Why it is not connected.
     #[serde(rename = "why_not")]
     pub last_error: Option<String>,
-    /// Connections established so far.
+    /// Connections made so far, those that a server rejected included.
     pub connections: u64,
     /// Requests without a reply.
     #[serde(rename = "open_questions")]
@@ -114,7 +128,8 @@ impl ClientConnection {
                 server: None,
                 failure: None,
                 since,
-                failed_address: None,
+                address: None,
+                failed_addresses: BTreeMap::new(),
                 closed: false,
             }),
             changed: Notify::new(),
@@ -177,7 +192,7 @@ impl ClientConnection {
         let state = shared.state.lock();
         ClientConnectionStatus {
             peer_name: shared.options.peer_name.clone(),
-            address: shared.options.address.clone(),
+            address: shared.address(&state),
             connected: state.framed.is_some(),
             for_ms: shared
                 .options
@@ -332,10 +347,39 @@ impl Shared {
     /// The error of a request that timed out, with the reason of the missing connection.
     pub(crate) fn timeout_error(&self) -> FsError {
         let state = self.state.lock();
-        let (server, address) = (&self.options.peer_name, &self.options.address);
-        FsError::TimedOut(match &state.failure {
+        let (server, address) = (&self.options.peer_name, self.address(&state));
+        FsError::TimedOut(match state.failure.as_deref() {
+            Some(why @ ConnectError::AtAddresses(_)) => format!("{server} {why}"),
             Some(why) => format!("{server} at {address}: {why}"),
             None => format!("{server} at {address}"),
         })
+    }
+
+    fn current_address(&self) -> String {
+        self.address(&self.state.lock())
+    }
+
+    /// The address of the connection; while there is none, all known ones.
+    fn address(&self, state: &ConnectionState) -> String {
+        match (&state.framed, &state.address) {
+            (Some(_), Some(address)) => address.clone(),
+            _ => self.options.addresses.all().join(", "),
+        }
+    }
+
+    /// Records why there is no connection. A permanent error ends all pending requests.
+    fn record_failure(&self, failure: Arc<ConnectError>) {
+        let is_permanent = failure.is_permanent();
+        let mut state = self.state.lock();
+        state.framed = None;
+        if state.failure.is_none() {
+            state.since = self.options.platform.clock.boot();
+        }
+        state.failure = Some(failure);
+        drop(state);
+        self.changed.notify_waiters();
+        if is_permanent {
+            self.pending.fail_all(&self.timeout_error());
+        }
     }
 }

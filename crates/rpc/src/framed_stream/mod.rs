@@ -7,6 +7,7 @@ pub use frame_reader::FrameReader;
 use crate::frame::{Flags, FrameError, PackedFrame, pack};
 use crate::frame_mac::FrameMacKeys;
 use crate::limits::{FRAME_TIMEOUT, SILENCE_TIMEOUT};
+use crate::send_deadline::SendDeadline;
 use crate::tls::{MaybeTlsStream, TlsFault};
 use bytes::{Buf, Bytes};
 use gupfs_platform::{BootTime, Clock};
@@ -134,6 +135,11 @@ impl FramedStream {
         &self.stream
     }
 
+    /// From now on this side sends only until the deadline. A write after it closes the stream and drops what is queued.
+    pub fn set_send_deadline(&self, deadline: &SendDeadline) {
+        self.stream.set_send_deadline(deadline);
+    }
+
     /// Writes what the socket accepts now; `flush` sends the rest. Drops the frame if the stream is closed.
     pub fn send(&self, packed: PackedFrame) {
         if self.is_closed() {
@@ -215,7 +221,7 @@ impl FramedStream {
                 Ok(sent) => send_queue.advance(sent),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
                 Err(_) => {
-                    // The reader gets the same error and reports it.
+                    // The reader gets the same error and reports it; or the deadline for sending has passed.
                     self.close();
                     send_queue.parts.clear();
                     send_queue.bytes = 0;
@@ -223,7 +229,14 @@ impl FramedStream {
             }
         }
         // Bytes that TLS has accepted may still be unsent.
-        !matches!(self.stream.try_flush(), Err(error) if error.kind() == ErrorKind::WouldBlock)
+        match self.stream.try_flush() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+            Err(_) => {
+                self.close();
+                true
+            }
+            Ok(()) => true,
+        }
     }
 
     /// Sends the queued bytes. Runs beside the reader until the stream is closed.

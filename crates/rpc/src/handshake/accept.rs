@@ -4,6 +4,7 @@ use super::messages::{
     Challenge, ClientProof, Hello, LINK_WITH_ROLES, LINK2_LABELS, OfferedKey, Rejected, Role,
     ServerTerms, Verdict, labels_of, link_version, negotiate, supported_versions,
 };
+use super::verdict::{send_rejection, send_verdict};
 use super::{
     LocalIdentity, PeerIdentity, Transcript, receive_body, receive_message, send_message,
     unreadable,
@@ -131,7 +132,8 @@ impl Acceptor {
                     ProvenKey::Client { .. } => "the client key does not belong to this cluster",
                     _ => "the key is not the key of this cluster",
                 };
-                send_rejection(framed, why, true);
+                // A peer that has not proved its key learns no addresses.
+                send_rejection(framed, why, true, &[]);
                 return Err(RejectReason::WrongKey);
             }
         }
@@ -288,32 +290,13 @@ async fn receive_client_proof(reader: &mut FrameReader) -> Result<ClientProof, R
     }
 }
 
-/// Sends a rejection, without TLS, to a peer that uses TLS while this server does not, or the reverse.
-pub fn send_transport_rejection(framed: &FramedStream, why: &str) {
-    framed.stream().stop_encrypting();
-    let rejected = Rejected {
-        why: why.to_string(),
-        is_permanent: true,
-    };
-    send_message(framed, &Challenge::Rejected(rejected));
-}
-
-/// Sends the verdict "welcome". The frames that follow have the negotiated versions.
-pub fn send_welcome(framed: &FramedStream, accepted: &AcceptedPeer) {
-    send_message(framed, &Verdict::Welcome);
+/// Sends the verdict "welcome", and the addresses of all copies of this server. The frames that follow have the negotiated versions.
+pub fn send_welcome(framed: &FramedStream, accepted: &AcceptedPeer, addresses: &[String]) {
+    send_verdict(framed, &Verdict::Welcome, addresses);
     framed.set_negotiated(NegotiatedProtocol {
         versions: accepted.identity.versions.clone(),
         mac_keys: accepted.mac_keys.clone(),
     });
-}
-
-/// Sends the verdict "rejected". With `is_permanent` the peer does not try again.
-pub fn send_rejection(framed: &FramedStream, why: &str, is_permanent: bool) {
-    let rejected = Rejected {
-        why: why.to_string(),
-        is_permanent,
-    };
-    send_message(framed, &Verdict::Rejected(rejected));
 }
 
 #[cfg(test)]

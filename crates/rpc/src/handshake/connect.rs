@@ -4,10 +4,13 @@ use super::messages::{
     Challenge, ClientProof, Hello, LINK2_LABELS, OfferedKey, Rejected, ServerTerms, Verdict,
     labels_of, negotiate, offered_versions,
 };
+use super::verdict::receive_verdict;
 use super::{LocalIdentity, PeerIdentity, Transcript, receive_message, send_message};
 use crate::client_key::{AuthKey, ClientKeyOptions, ProvenKey};
+use crate::frame_mac::FrameMacKeys;
 use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError, NegotiatedProtocol};
 use crate::key::HmacBytes;
+use crate::server_addresses::ServerAddresses;
 use gupfs_platform::Random;
 use gupfs_proto::ClusterId;
 
@@ -56,7 +59,13 @@ pub struct HandshakeOptions<'a> {
     pub fenced: bool,
 }
 
-/// Performs the handshake with the versions of this program.
+/// A server that has proved its key, and to which this process has sent its own proof.
+pub struct ProvenServer {
+    identity: PeerIdentity,
+    mac_keys: Option<FrameMacKeys>,
+}
+
+/// Performs the handshake up to the verdict, with the versions of this program. `ProvenServer::receive_verdict` waits for the verdict.
 ///
 /// # Errors
 /// The stream ended, the server rejected this process, did not prove its key, belongs to another cluster or chose versions that
@@ -67,22 +76,16 @@ pub async fn connect_handshake(
     random: &Random,
     identity: &LocalIdentity,
     options: HandshakeOptions<'_>,
-) -> Result<PeerIdentity, HandshakeError> {
-    connect_handshake_with_versions(
-        framed,
-        reader,
-        random,
-        identity,
-        options,
-        offered_versions(),
-    )
-    .await
+) -> Result<ProvenServer, HandshakeError> {
+    let offers = offered_versions();
+    exchange_proofs(framed, reader, random, identity, options, offers).await
 }
 
 /// Performs the handshake with these versions: (kind, oldest, newest).
 ///
 /// # Errors
-/// As of `connect_handshake`.
+/// As of `connect_handshake` and `ProvenServer::receive_verdict`.
+#[cfg(any(test, fuzzing))]
 pub(crate) async fn connect_handshake_with_versions(
     framed: &FramedStream,
     reader: &mut FrameReader,
@@ -91,6 +94,19 @@ pub(crate) async fn connect_handshake_with_versions(
     options: HandshakeOptions<'_>,
     offers: Vec<(u16, u8, u8)>,
 ) -> Result<PeerIdentity, HandshakeError> {
+    let server = exchange_proofs(framed, reader, random, identity, options, offers).await?;
+    let addresses = ServerAddresses::one("");
+    server.receive_verdict(framed, reader, &addresses).await
+}
+
+async fn exchange_proofs(
+    framed: &FramedStream,
+    reader: &mut FrameReader,
+    random: &Random,
+    identity: &LocalIdentity,
+    options: HandshakeOptions<'_>,
+    offers: Vec<(u16, u8, u8)>,
+) -> Result<ProvenServer, HandshakeError> {
     let hello = hello(random, identity, options, offers.clone());
     let hello = send_message(framed, &(hello, offered_key(options.key)));
     let (terms, proof) = match receive_message::<Challenge>(reader).await?.0 {
@@ -117,25 +133,48 @@ pub(crate) async fn connect_handshake_with_versions(
         .key
         .map(|key| key.hmac_key().hmac(&transcript.parts(labels.client)));
     send_message(framed, &ClientProof { proof });
-    if let Verdict::Rejected(rejected) = receive_message::<Verdict>(reader).await?.0 {
-        return Err(rejected.into());
-    }
     let mac_keys = options
         .key
         .and_then(|key| transcript.mac_keys(key.hmac_key(), &terms.versions, false));
-    framed.set_negotiated(NegotiatedProtocol {
-        versions: terms.versions.clone(),
+    Ok(ProvenServer {
+        identity: PeerIdentity {
+            process_id: terms.process_id,
+            role: terms.role,
+            key: proven_key(options.key),
+            name: terms.name,
+            cluster: terms.cluster,
+            fenced: options.fenced,
+            versions: terms.versions,
+        },
         mac_keys,
-    });
-    Ok(PeerIdentity {
-        process_id: terms.process_id,
-        role: terms.role,
-        key: proven_key(options.key),
-        name: terms.name,
-        cluster: terms.cluster,
-        fenced: options.fenced,
-        versions: terms.versions,
     })
+}
+
+impl ProvenServer {
+    /// Waits for the server's verdict. From here on frames have the negotiated versions. `addresses` learns the addresses that the server
+    /// names, unless the connection is fenced: such a connection relies on one process.
+    ///
+    /// # Errors
+    /// The stream ended, or the server rejected this process.
+    pub async fn receive_verdict(
+        self,
+        framed: &FramedStream,
+        reader: &mut FrameReader,
+        addresses: &ServerAddresses,
+    ) -> Result<PeerIdentity, HandshakeError> {
+        let (verdict, named) = receive_verdict(reader).await?;
+        if !named.is_empty() && !self.identity.fenced {
+            addresses.learn(named);
+        }
+        if let Verdict::Rejected(rejected) = verdict {
+            return Err(rejected.into());
+        }
+        framed.set_negotiated(NegotiatedProtocol {
+            versions: self.identity.versions.clone(),
+            mac_keys: self.mac_keys,
+        });
+        Ok(self.identity)
+    }
 }
 
 /// The hello of this process, with a new nonce.

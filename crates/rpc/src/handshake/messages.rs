@@ -82,10 +82,17 @@ pub(super) struct ClientProof {
     pub proof: Option<HmacBytes>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Verdict {
     Welcome,
     Rejected(Rejected),
+}
+
+/// The addresses of all copies of the server. They follow the verdict in the same body, unless there are none; peers of former versions
+/// ignore them.
+#[derive(Serialize, Deserialize)]
+pub(super) struct ServerList {
+    pub addresses: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

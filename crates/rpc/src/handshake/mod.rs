@@ -10,7 +10,7 @@
 //! Hello { process_id, number, nonce, … } →
 //!                                        ←  Challenge { cluster, nonce, versions, proof over the transcript }
 //! ClientProof { proof over the same }    →
-//!                                        ←  Welcome, or Rejected { why }
+//!                                        ←  Welcome, or Rejected { why }; the addresses of the server's copies
 //! ```
 //!
 //! Both proofs are HMACs over the transcript, which includes both nonces, the role and the offered versions: an attacker cannot
@@ -21,10 +21,9 @@
 mod accept;
 mod connect;
 mod messages;
+mod verdict;
 
-pub use accept::{
-    AcceptedPeer, Acceptor, RejectReason, send_rejection, send_transport_rejection, send_welcome,
-};
+pub use accept::{AcceptedPeer, Acceptor, RejectReason, send_welcome};
 #[cfg(any(test, fuzzing))]
 pub(crate) use connect::connect_handshake_with_versions;
 pub use connect::{HandshakeError, HandshakeOptions, connect_handshake};
@@ -34,6 +33,7 @@ pub(crate) use messages::offered_versions;
 pub(crate) use messages::supported_versions;
 use messages::{LINK_WITH_CHECKSUMMED, LINK2_LABELS, labels_of, link_version};
 pub use messages::{LocalIdentity, PeerIdentity, Role};
+pub use verdict::{send_rejection, send_transport_rejection};
 
 use crate::frame::{Flags, FrameLimits, pack};
 use crate::frame_mac::{FrameMacKey, FrameMacKeys};

@@ -80,7 +80,7 @@ fn transport_mismatch(reason: &RejectReason) -> Option<&'static str> {
 
 /// Sends a rejection, and waits until it is sent: the peer should receive it before the connection closes.
 pub(super) async fn reject(inner: &Inner, framed: &FramedStream, why: &str) {
-    send_rejection(framed, why, false);
+    send_rejection(framed, why, false, &inner.admission.addresses());
     flush_all(inner, framed).await;
 }
 

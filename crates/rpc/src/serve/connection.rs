@@ -1,6 +1,7 @@
 //! The server side of one connection, from the first byte to its end.
 
 use super::Inner;
+use super::admission::{Admitted, wait_admitted};
 use super::authenticate::{authenticate, reject};
 use super::frames::{DisconnectReason, read_frames};
 use crate::connected_peer::ConnectedPeer;
@@ -19,7 +20,7 @@ pub(super) async fn serve_connection(
 ) {
     let clock = inner.platform.clock.clone();
     let stream = match inner.tls.as_ref().map(TlsConfig::accept) {
-        None => MaybeTlsStream::Plain(stream),
+        None => stream.into(),
         Some(Ok(connection)) => MaybeTlsStream::tls(stream, connection),
         Some(Err(error)) => return inner.log_rejected(stream.peer_address(), &error),
     };
@@ -42,7 +43,7 @@ pub(super) async fn serve_connection(
     match inserted {
         Ok(peer) => {
             if wait_former_requests(&inner, &peer).await {
-                run_connection(&inner, &peer, &accepted, &mut reader).await;
+                run_if_admitted(&inner, &peer, &accepted, &mut reader).await;
             } else {
                 let why = "requests of the previous connection of this process are still running";
                 reject(&inner, &framed, why).await;
@@ -73,7 +74,26 @@ async fn wait_former_requests(inner: &Inner, peer: &ConnectedPeer) -> bool {
     }
 }
 
-/// Runs a connection from the welcome message to its end.
+/// Runs a connection, if the server admits its peer.
+async fn run_if_admitted(
+    inner: &Arc<Inner>,
+    peer: &Arc<ConnectedPeer>,
+    accepted: &AcceptedPeer,
+    reader: &mut FrameReader,
+) {
+    match wait_admitted(inner, peer, reader).await {
+        Some(Admitted::Welcome) => run_connection(inner, peer, accepted, reader).await,
+        Some(Admitted::Rejected { why }) => {
+            let (name, from) = (&peer.identity().name, peer.address());
+            // A standby rejects many connections; that is no fault of theirs.
+            tracing::debug!(name, from, why, "not admitted");
+            reject(inner, &peer.framed, &why).await;
+        }
+        None => {}
+    }
+}
+
+/// Runs a connection from the welcome message to its end. Only metadata servers get a welcome after the deadline for sending.
 async fn run_connection(
     inner: &Arc<Inner>,
     peer: &Arc<ConnectedPeer>,
@@ -81,6 +101,17 @@ async fn run_connection(
     reader: &mut FrameReader,
 ) {
     let (identity, from) = (peer.identity(), peer.address());
+    if identity.role != Role::Mds {
+        peer.framed.set_send_deadline(&inner.send_deadline);
+        if !inner.send_deadline.may_send() {
+            tracing::debug!(
+                name = identity.name,
+                from,
+                "closed: this process may not send"
+            );
+            return;
+        }
+    }
     let is_visitor = identity.role == Role::Visitor;
     if !is_visitor {
         tracing::info!(
@@ -90,7 +121,7 @@ async fn run_connection(
             "connected"
         );
     }
-    send_welcome(&peer.framed, accepted);
+    send_welcome(&peer.framed, accepted, &inner.admission.addresses());
     inner.observer.connected(peer);
     let why = tokio::select! {
         biased;

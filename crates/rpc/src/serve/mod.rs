@@ -1,10 +1,12 @@
 //! # serve: accepts connections and handles their requests
 //!
-//! Owns   listening, the table of connected peers, the rule of one connection per process, the limits on concurrent requests.
+//! Owns   listening, the table of connected peers, the rule of one connection per process, the limits on concurrent requests; holding
+//!        the connections of peers that may not use the server yet.
 //! Never  knows what a request means, or accepts a request of a new fenced connection before the requests of the previous one
 //!        ended.
 //! Enter  at `RpcServer::start`.
 
+mod admission;
 mod authenticate;
 mod connection;
 mod connections;
@@ -12,11 +14,14 @@ mod frames;
 #[cfg(test)]
 mod malformed_input_tests;
 
+pub use admission::{Admission, AdmissionFuture, AdmitAll, Admitted};
+
 use crate::client_key::ClientKeyList;
 use crate::connected_peer::{ConnectedPeer, ConnectedPeerStatus};
 use crate::handler::Handlers;
 use crate::handshake::{Acceptor, LocalIdentity};
 use crate::key::ClusterKey;
+use crate::send_deadline::SendDeadline;
 use crate::tls::TlsConfig;
 use crate::unauthenticated::{
     Origin, RejectionLog, UnauthenticatedConnections, UnauthenticatedLimits,
@@ -43,6 +48,11 @@ pub struct RpcServerOptions {
     pub handlers: Handlers,
     pub observer: Arc<dyn ConnectionObserver>,
     pub capacity: Capacity,
+    /// Which authenticated peers may use the server now: `AdmitAll`, unless it has copies.
+    pub admission: Arc<dyn Admission>,
+    /// Until when it may send to clients and object servers. At the deadline it closes their connections, and sends nothing that is queued.
+    /// Connections of metadata servers have no deadline.
+    pub send_deadline: SendDeadline,
 }
 
 /// Largest numbers of open connections. Each holds a descriptor, and the process needs descriptors for its own files too.
@@ -101,6 +111,8 @@ pub(crate) struct Inner {
     tls: Option<TlsConfig>,
     handlers: Handlers,
     observer: Arc<dyn ConnectionObserver>,
+    admission: Arc<dyn Admission>,
+    send_deadline: SendDeadline,
     connections: ConnectionTable,
     load: ServerLoad,
     unauthenticated: Arc<UnauthenticatedConnections>,
@@ -164,6 +176,8 @@ impl RpcServer {
             tls: options.tls,
             handlers: options.handlers,
             observer: options.observer,
+            admission: options.admission,
+            send_deadline: options.send_deadline,
             connections: ConnectionTable::new(capacity, load.clone()),
             load,
             unauthenticated: UnauthenticatedConnections::new(

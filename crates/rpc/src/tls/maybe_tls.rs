@@ -1,32 +1,43 @@
 //! A stream with or without TLS.
 
 use super::stream::TlsStream;
+use crate::send_deadline::{DeadlineStream, SendDeadline};
 use bytes::BytesMut;
 use gupfs_platform::Stream;
 use std::io::{IoSlice, Result};
 
 pub enum MaybeTlsStream {
-    Plain(Stream),
+    Plain(DeadlineStream),
     Tls(Box<TlsStream>),
 }
 
 impl From<Stream> for MaybeTlsStream {
     fn from(stream: Stream) -> MaybeTlsStream {
-        MaybeTlsStream::Plain(stream)
+        MaybeTlsStream::Plain(DeadlineStream::new(stream))
     }
 }
 
 impl MaybeTlsStream {
     /// `connection` is new: its TLS handshake has not begun.
     pub fn tls(stream: Stream, connection: rustls::Connection) -> MaybeTlsStream {
+        let stream = DeadlineStream::new(stream);
         MaybeTlsStream::Tls(Box::new(TlsStream::new(stream, connection)))
     }
 
-    fn inner(&self) -> &Stream {
+    fn limited(&self) -> &DeadlineStream {
         match self {
             MaybeTlsStream::Plain(stream) => stream,
             MaybeTlsStream::Tls(tls) => tls.inner(),
         }
+    }
+
+    fn inner(&self) -> &Stream {
+        self.limited().stream()
+    }
+
+    /// From now on nothing is written after this deadline, encrypted bytes that are unsent by then included.
+    pub fn set_send_deadline(&self, deadline: &SendDeadline) {
+        self.limited().set_deadline(deadline);
     }
 
     /// Reads what has arrived, or waits for it; 0 at the end of the stream. Cancel-safe.
@@ -35,7 +46,7 @@ impl MaybeTlsStream {
     /// As of `Stream::read`, and a `TlsFault` if the peer does not use TLS or its TLS handshake fails.
     pub async fn read(&self, into: &mut BytesMut) -> Result<usize> {
         match self {
-            MaybeTlsStream::Plain(stream) => stream.read(into).await,
+            MaybeTlsStream::Plain(stream) => stream.stream().read(into).await,
             MaybeTlsStream::Tls(tls) => tls.read(into).await,
         }
     }
@@ -52,7 +63,7 @@ impl MaybeTlsStream {
     /// them.
     ///
     /// # Errors
-    /// `WouldBlock` if no byte is accepted now; else the error of the stream or of its TLS session.
+    /// `WouldBlock` if no byte is accepted now; else the error of the stream or of its TLS session, or the deadline has passed.
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         match self {
             MaybeTlsStream::Plain(stream) => stream.try_write(parts),
@@ -63,7 +74,7 @@ impl MaybeTlsStream {
     /// Sends accepted bytes that are unsent.
     ///
     /// # Errors
-    /// `WouldBlock` if the socket does not accept all of them now; else the error of the stream.
+    /// `WouldBlock` if the socket does not accept all of them now; else the error of the stream, or the deadline has passed.
     pub fn try_flush(&self) -> Result<()> {
         match self {
             MaybeTlsStream::Plain(_) => Ok(()),

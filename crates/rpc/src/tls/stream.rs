@@ -1,8 +1,8 @@
 //! TLS over a stream, with the same non-blocking writes. The first reads and writes drive the TLS handshake.
 
 use super::TlsFault;
+use crate::send_deadline::DeadlineStream;
 use bytes::{Buf, BytesMut};
-use gupfs_platform::Stream;
 use parking_lot::Mutex;
 use rustls::Connection;
 use std::io::{BufRead, Error, ErrorKind, IoSlice, Result, Write};
@@ -18,7 +18,7 @@ const READ_BUFFER: usize = 64 << 10;
 const FRAME_MAGIC: &[u8] = b"gpf1";
 
 pub struct TlsStream {
-    inner: Stream,
+    inner: DeadlineStream,
     state: Mutex<TlsState>,
     /// The empty read buffer, while no read uses it.
     read_buffer: Mutex<BytesMut>,
@@ -34,7 +34,7 @@ struct TlsState {
 }
 
 /// The writer for rustls: writes as much as the socket accepts now.
-struct NonBlockingWriter<'a>(&'a Stream);
+struct NonBlockingWriter<'a>(&'a DeadlineStream);
 
 impl Write for NonBlockingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
@@ -51,7 +51,7 @@ impl Write for NonBlockingWriter<'_> {
 }
 
 impl TlsStream {
-    pub fn new(inner: Stream, mut connection: Connection) -> TlsStream {
+    pub fn new(inner: DeadlineStream, mut connection: Connection) -> TlsStream {
         connection.set_buffer_limit(Some(UNSENT_MAX));
         TlsStream {
             inner,
@@ -65,7 +65,7 @@ impl TlsStream {
         }
     }
 
-    pub fn inner(&self) -> &Stream {
+    pub fn inner(&self) -> &DeadlineStream {
         &self.inner
     }
 
@@ -90,14 +90,14 @@ impl TlsStream {
             }
             if must_write {
                 // The peer sends nothing before it has received our part of the TLS handshake.
-                self.inner.writable().await?;
+                self.inner.stream().writable().await?;
                 self.state.lock().write_pending(&self.inner)?;
                 continue;
             }
             let mut buffer = std::mem::take(&mut *self.read_buffer.lock());
             buffer.reserve(READ_BUFFER);
             // Cancel-safe: a cancelled read has read nothing.
-            let count = self.inner.read(&mut buffer).await?;
+            let count = self.inner.stream().read(&mut buffer).await?;
             let mut state = self.state.lock();
             if count == 0 {
                 return Ok(0);
@@ -159,7 +159,7 @@ impl TlsStream {
 
 impl TlsState {
     /// Decrypts complete records as far as `into` has space.
-    fn decrypt(&mut self, into: &mut BytesMut, inner: &Stream) -> Result<usize> {
+    fn decrypt(&mut self, into: &mut BytesMut, inner: &DeadlineStream) -> Result<usize> {
         let before = into.len();
         loop {
             let free = into.capacity() - into.len();
@@ -196,7 +196,7 @@ impl TlsState {
         Ok(into.len() - before)
     }
 
-    fn write_pending(&mut self, inner: &Stream) -> Result<()> {
+    fn write_pending(&mut self, inner: &DeadlineStream) -> Result<()> {
         while self.connection.wants_write() {
             self.connection.write_tls(&mut NonBlockingWriter(inner))?;
         }

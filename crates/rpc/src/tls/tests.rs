@@ -7,6 +7,7 @@ use crate::handshake::{
     connect_handshake,
 };
 use crate::key::ClusterKey;
+use crate::server_addresses::ServerAddresses;
 use bytes::BytesMut;
 use gupfs_platform::fake::{FakeNet, FakePlatform};
 use gupfs_platform::{Net, Platform};
@@ -60,14 +61,16 @@ async fn client(
         fenced: false,
     };
     let me = identity(2, Role::Client);
-    let server = connect_handshake(
-        &framed,
-        &mut framed.reader(),
-        &platform.random,
-        &me,
-        options,
-    )
-    .await;
+    let mut reader = framed.reader();
+    let server = async {
+        let proven = connect_handshake(&framed, &mut reader, &platform.random, &me, options);
+        let addresses = ServerAddresses::one(to);
+        let proven = proven.await?;
+        proven
+            .receive_verdict(&framed, &mut reader, &addresses)
+            .await
+    };
+    let server = server.await;
     framed.close();
     server.map(drop)
 }
@@ -92,7 +95,7 @@ async fn server(net: Net, platform: Platform, tls: TlsConfig) -> Result<(), Reje
         .accept_handshake(&framed, &mut framed.reader(), &platform.random)
         .await;
     if let Ok(accepted) = &accepted {
-        crate::handshake::send_welcome(&framed, accepted);
+        crate::handshake::send_welcome(&framed, accepted, &[]);
     }
     accepted.map(drop)
 }

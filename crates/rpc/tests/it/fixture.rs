@@ -108,6 +108,8 @@ pub async fn server(
             handlers: Handlers::none().with_peer_handler(counting.clone()),
             observer: Arc::new(NoObserver),
             capacity: Capacity::for_clients(CLIENTS_MAX),
+            admission: Arc::new(AdmitAll),
+            send_deadline: SendDeadline::none(),
         },
     )
 }
@@ -119,7 +121,7 @@ pub fn connection_options(
     key: Option<ClusterKey>,
 ) -> ClientConnectionOptions {
     ClientConnectionOptions {
-        address: ADDRESS.into(),
+        addresses: ServerAddresses::one(ADDRESS),
         peer_name: "the metadata server".into(),
         net: net.clone(),
         platform: platform.clone(),
@@ -130,6 +132,7 @@ pub fn connection_options(
         request_timeout: None,
         fence: false,
         handlers: Handlers::none(),
+        send_deadline: SendDeadline::none(),
     }
 }
 

@@ -49,6 +49,8 @@ async fn server(net: &Net) -> RpcServer {
         handlers: Handlers::none().with_peer_handler(counting.clone()),
         observer: Arc::new(NoObserver),
         capacity: Capacity::for_clients(CLIENTS_MAX),
+        admission: Arc::new(AdmitAll),
+        send_deadline: SendDeadline::none(),
     };
     RpcServer::start(net.listen(ADDRESS).await.unwrap(), options)
 }

@@ -46,7 +46,7 @@ async fn a_replayed_handshake_is_rejected() {
     let recorded = Recorded::default();
     let between = tokio::spawn(record(net.host("between"), recorded.clone()));
     let mut options = connection_options(&net.host("a"), &platform(2), 20, key(9));
-    options.address = "between:1".into();
+    options.addresses = ServerAddresses::one("between:1");
     let connection = ClientConnection::connect(options);
     connection
         .wait_connected(Duration::from_secs(5))
@@ -158,7 +158,7 @@ async fn a_changed_repeated_or_dropped_frame_closes_the_connection_and_the_reque
         let server = server(&net.host("mds"), ADDRESS, &counting, key(9)).await;
         let between = tokio::spawn(tamper(net.host("between"), tampering));
         let mut options = connection_options(&net.host("a"), &platform(2), 20, key(9));
-        options.address = "between:1".into();
+        options.addresses = ServerAddresses::one("between:1");
         let connection = ClientConnection::connect(options);
         let mds: MdsPeer = connection.peer();
         let (first, second) = tokio::join!(mds.call(request(1, 0)), mds.call(request(2, 0)));

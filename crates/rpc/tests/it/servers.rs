@@ -11,7 +11,7 @@ async fn a_fenced_connection_waits_for_the_requests_of_its_predecessor() {
     let counting = CountingServer::new(platform(1));
     let _server = server(&net.host("oss"), "oss:1", &counting, key(9)).await;
     let mut options = connection_options(&net.host("a"), &platform(2), 20, key(9));
-    (options.address, options.fence) = ("oss:1".into(), true);
+    (options.addresses, options.fence) = (ServerAddresses::one("oss:1"), true);
     let connection = ClientConnection::connect(options);
     let peer: MdsPeer = connection.peer();
     // The client cancels the request while the server handles it...
@@ -48,7 +48,7 @@ async fn a_long_request_delays_the_next_fenced_connection_until_it_ends() {
     let counting = CountingServer::new(platform(1));
     let server = server(&net.host("oss"), "oss:1", &counting, key(9)).await;
     let mut options = connection_options(&net.host("a"), &platform(2), 20, key(9));
-    (options.address, options.fence) = ("oss:1".into(), true);
+    (options.addresses, options.fence) = (ServerAddresses::one("oss:1"), true);
     let connection = ClientConnection::connect(options);
     let peer: MdsPeer = connection.peer();
     let stuck = tokio::time::timeout(Duration::from_millis(100), peer.call(request(1, 60_000)));
@@ -102,7 +102,7 @@ async fn a_fenced_connection_waits_for_the_requests_of_all_its_predecessors() {
     let counting = CountingServer::new(platform(1));
     let _server = server(&net.host("oss"), "oss:1", &counting, key(9)).await;
     let mut options = connection_options(&net.host("a"), &platform(2), 20, key(9));
-    (options.address, options.fence) = ("oss:1".into(), true);
+    (options.addresses, options.fence) = (ServerAddresses::one("oss:1"), true);
     let connection = ClientConnection::connect(options);
     let peer: MdsPeer = connection.peer();
     let slow = tokio::time::timeout(Duration::from_millis(100), peer.call(request(1, 5_000)));

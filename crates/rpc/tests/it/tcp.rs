@@ -15,7 +15,7 @@ async fn several_clients_send_many_requests() {
     for process_id in 0..4 {
         let mut options =
             connection_options(&Net::real(), &Platform::real(), 50 + process_id, key(9));
-        options.address = server.address().to_string();
+        options.addresses = ServerAddresses::one(server.address());
         let connection = ClientConnection::connect(options);
         connection
             .wait_connected(Duration::from_secs(5))
@@ -69,10 +69,12 @@ async fn large_payloads_arrive_whole() {
             handlers: Handlers::none().with_service(Arc::new(Echo)),
             observer: Arc::new(NoObserver),
             capacity: Capacity::for_clients(64),
+            admission: Arc::new(AdmitAll),
+            send_deadline: SendDeadline::none(),
         },
     );
     let mut options = connection_options(&Net::real(), &Platform::real(), 70, key(9));
-    options.address = server.address().to_string();
+    options.addresses = ServerAddresses::one(server.address());
     let connection = ClientConnection::connect(options);
     let call = (0..20u64).map(|number| {
         let peer: Peer<data::DataRequest, data::DataReply> = connection.peer();

@@ -81,6 +81,8 @@ async fn echoing(net: &Net, tls: Option<TlsConfig>) -> RpcServer {
             handlers: Handlers::none().with_service(Arc::new(Echo)),
             observer: Arc::new(NoObserver),
             capacity: Capacity::for_clients(64),
+            admission: Arc::new(AdmitAll),
+            send_deadline: SendDeadline::none(),
         },
     )
 }

@@ -8,7 +8,7 @@ use gupfs_client::{
 };
 use gupfs_platform::fake::{FakePlatform, FakeTasks};
 use gupfs_proto::FsError;
-use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
+use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role, ServerAddresses};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl ClientHost {
             monitor: self.monitor.clone(),
         });
         let mds_connection = ClientConnection::connect(identity.mds_connection_options(
-            MDS_ADDRESS,
+            &ServerAddresses::one(MDS_ADDRESS),
             &local_identity,
             Handlers::none().with_service(monitored),
         ));

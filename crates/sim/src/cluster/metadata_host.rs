@@ -14,8 +14,8 @@ use gupfs_proto::{
     Caller, Incarnation, InodeId, Seq, SessionId, Slot, VirtualShard, VirtualShards, cluster,
 };
 use gupfs_rpc::{
-    AcceptAllClientKeys, Capacity, Handlers, OssConnections, Role, RpcServer, RpcServerOptions,
-    Service,
+    AcceptAllClientKeys, AdmitAll, Capacity, Handlers, OssConnections, Role, RpcServer,
+    RpcServerOptions, SendDeadline, Service,
 };
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
@@ -128,6 +128,8 @@ impl MetadataHost {
                 .with_service::<cluster::ClusterRequest, cluster::ClusterReply, _>(mds.clone()),
             observer: handler,
             capacity: Capacity::for_clients(64),
+            admission: Arc::new(AdmitAll),
+            send_deadline: SendDeadline::none(),
         };
         Ok((mds, RpcServer::start(listener, options)))
     }

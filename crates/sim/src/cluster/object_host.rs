@@ -9,8 +9,8 @@ use gupfs_oss::{
 use gupfs_platform::fake::{FakeClock, FakeDisk, FakePlatform};
 use gupfs_proto::{Incarnation, OstId};
 use gupfs_rpc::{
-    AcceptAllClientKeys, Capacity, ClientConnection, ClientConnectionOptions, Handlers, NoObserver,
-    OssConnections, Role, RpcServer, RpcServerOptions,
+    AcceptAllClientKeys, AdmitAll, Capacity, ClientConnection, ClientConnectionOptions, Handlers,
+    NoObserver, OssConnections, Role, RpcServer, RpcServerOptions, SendDeadline, ServerAddresses,
 };
 use gupfs_store::object::{Objects, OpenFileLimits, TargetId, TargetOptions};
 use parking_lot::Mutex;
@@ -121,7 +121,11 @@ impl ObjectHost {
         let platform = platform.platform();
         let mds_connection = ClientConnection::connect(ClientConnectionOptions {
             request_timeout: Some(Duration::from_secs(5)),
-            ..identity.mds_connection_options(MDS_ADDRESS, &local_identity, Handlers::none())
+            ..identity.mds_connection_options(
+                &ServerAddresses::one(MDS_ADDRESS),
+                &local_identity,
+                Handlers::none(),
+            )
         });
         let (reported, mut is_reported) = watch::channel(false); // one waiter, so no order among waiters
         let others = OssConnections::new(&identity, local_identity.clone(), CLUSTER, MDS_ADDRESS);
@@ -154,6 +158,8 @@ impl ObjectHost {
             handlers: Handlers::none().with_peer_handler(Arc::new(monitored)),
             observer: Arc::new(NoObserver),
             capacity: Capacity::for_clients(64),
+            admission: Arc::new(AdmitAll),
+            send_deadline: SendDeadline::none(),
         };
         // Serving begins after the report: before, the object server does not know whether its targets are still the registered
         // incarnations.

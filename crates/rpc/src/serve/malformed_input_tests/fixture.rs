@@ -12,7 +12,9 @@ use crate::handshake::{
 use crate::key::ClusterKey;
 use crate::limits::SILENCE_TIMEOUT;
 use crate::peer::Service;
-use crate::serve::{Capacity, NoObserver, RpcServer, RpcServerOptions};
+use crate::send_deadline::SendDeadline;
+use crate::serve::{AdmitAll, Capacity, NoObserver, RpcServer, RpcServerOptions};
+use crate::server_addresses::ServerAddresses;
 use gupfs_platform::fake::{FakeNet, FakePlatform};
 use gupfs_platform::{Net, Platform};
 use gupfs_proto::meta::{self, MetaOp};
@@ -85,6 +87,8 @@ impl Fixture {
             handlers: Handlers::none().with_service(Arc::new(Responder)),
             observer: Arc::new(NoObserver),
             capacity: Capacity::for_clients(1_000),
+            admission: Arc::new(AdmitAll),
+            send_deadline: SendDeadline::none(),
         };
         let listener = net.host("server").listen(ADDRESS).await.unwrap();
         Fixture {
@@ -146,7 +150,7 @@ impl Fixture {
     /// Checks that the server still serves another client.
     pub async fn serves_others(&self) {
         let connection = ClientConnection::connect(ClientConnectionOptions {
-            address: ADDRESS.into(),
+            addresses: ServerAddresses::one(ADDRESS),
             peer_name: "the server".into(),
             net: self.net.clone(),
             platform: self.platform.clone(),
@@ -157,6 +161,7 @@ impl Fixture {
             request_timeout: Some(Duration::from_secs(20)),
             fence: false,
             handlers: Handlers::none(),
+            send_deadline: SendDeadline::none(),
         });
         let reply: meta::MetaReply = connection.peer().call(request()).await;
         assert_eq!(reply.result, Ok(meta::MetaReplyBody::Done));
