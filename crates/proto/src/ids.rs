@@ -48,6 +48,10 @@ number!(/// A project for quotas.
     ProjectId(u32), "project{}");
 number!(/// Random number made when a cluster is initialised.
     ClusterId(u128), "cluster{:032x}");
+number!(/// One host's copy of the metadata. A random number, made when its directory is initialised.
+    CopyId(u64), "copy{:016x}");
+number!(/// One process of a copy. A random number: a later process does not have what an earlier one had in memory.
+    CopyRun(u64), "run{:016x}");
 number!(/// A slot of a session (as in NFSv4.1): at most one changing request is under way in each.
     Slot(u16), "slot{}");
 

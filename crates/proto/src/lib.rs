@@ -14,6 +14,7 @@ mod caller;
 pub mod capability;
 pub mod checksum;
 pub mod cluster;
+pub mod copy;
 pub mod data;
 mod domain;
 pub mod error;

@@ -3,7 +3,7 @@
 
 use crate::capability::DataCredentials;
 use crate::wire::Message;
-use crate::{callback, cluster, data, meta};
+use crate::{callback, cluster, copy, data, meta};
 use serde::{Deserialize, Serialize};
 
 /// The role of a process in the cluster.
@@ -59,6 +59,12 @@ impl RequestMessage for data::DataRequest {
 }
 
 impl RequestMessage for callback::CallbackRequest {
+    fn allowed_roles(&self) -> &'static [Role] {
+        &[Role::Mds]
+    }
+}
+
+impl RequestMessage for copy::CopyRequest {
     fn allowed_roles(&self) -> &'static [Role] {
         &[Role::Mds]
     }

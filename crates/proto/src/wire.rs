@@ -5,7 +5,7 @@
 
 use crate::error::FsError;
 use crate::limits::{BODY_MAX, CHECKSUM_BLOCK, PAYLOAD_MAX};
-use crate::{bounds, callback, cluster, data, meta};
+use crate::{bounds, callback, cluster, copy, data, meta};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,6 +21,7 @@ impl MessageKind {
     pub const DATA: MessageKind = MessageKind(2);
     pub const CALLBACK: MessageKind = MessageKind(3);
     pub const CLUSTER: MessageKind = MessageKind(4);
+    pub const COPY: MessageKind = MessageKind(5);
 
     /// The oldest version of a kind that this program accepts.
     pub fn oldest(self) -> u8 {
@@ -59,7 +60,7 @@ const _: () = {
 /// A range is allowed only where each version contains the former one unchanged: a newer version adds variants at the end of an
 /// enum and bits of flags, and the replies to a peer of the former version do not contain them. A change of a message that
 /// cannot be made so is a version that the kind accepts alone.
-pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
+pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 6] = [
     // 2: the key to prove; roles are checked; frames carry a MAC. Peers of version 1 are clients and visitors with the cluster's
     // key. 3: the MAC omits payloads whose blocks all have checksums (a flag).
     (MessageKind::LINK, 1, 3),
@@ -83,6 +84,7 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
     // rate, pauses and room of drains (two requests and their replies). 8: rebalances (a request and its reply). 9: targets that are
     // about to be stopped, and the pace of resyncs (two requests and their replies). 10: what a drain needs (a request and its reply).
     (MessageKind::CLUSTER, 2, 10),
+    (MessageKind::COPY, 1, 1),
 ];
 
 /// A message as a frame carries it.
@@ -244,6 +246,7 @@ messages_without_payload! {
     callback::CallbackReply: MessageKind::CALLBACK, "a callback reply";
     cluster::ClusterRequest: MessageKind::CLUSTER, "a cluster request", bounds::check_cluster_request => min_version_of_cluster;
     cluster::ClusterReply: MessageKind::CLUSTER, "a cluster reply";
+    copy::CopyReply: MessageKind::COPY, "a reply of a copy";
 }
 
 fn min_version_of_meta(request: &meta::MetaRequest) -> u8 {
@@ -391,6 +394,37 @@ impl Message for data::DataReply {
     }
 }
 
+impl Message for copy::CopyRequest {
+    const KIND: MessageKind = MessageKind::COPY;
+
+    fn may_be_repeated(&self) -> bool {
+        // The sender counts on each reply, and asks again itself.
+        false
+    }
+
+    fn encode(mut self) -> EncodedMessage {
+        let payload = match &mut self.op {
+            copy::CopyOp::Append { records, .. } | copy::CopyOp::SnapshotPart { records, .. } => {
+                std::mem::take(records)
+            }
+            _ => Bytes::new(),
+        };
+        encode_body(&self, payload)
+    }
+
+    fn decode(body: &[u8], payload: Bytes) -> Result<Self, DecodeError> {
+        const NAME: &str = "a request to a copy";
+        let mut request: copy::CopyRequest = decode_body(NAME, body)?;
+        match &mut request.op {
+            copy::CopyOp::Append { records, .. } | copy::CopyOp::SnapshotPart { records, .. } => {
+                attach_payload(NAME, records, payload)?;
+            }
+            _ => check_no_payload(NAME, &payload)?,
+        }
+        Ok(request)
+    }
+}
+
 /// Takes the bytes out of a message; whether they are whole blocks that all have a checksum. They begin at a block boundary
 /// exactly if there is a checksum for every block's length of them: a block that they cover in part has none.
 fn take_payload(data: &mut Bytes, checksums: &data::BlockChecksums) -> (Bytes, bool) {
@@ -446,6 +480,7 @@ result_replies! {
     data::DataReply;
     callback::CallbackReply;
     cluster::ClusterReply;
+    copy::CopyReply;
 }
 
 #[cfg(test)]

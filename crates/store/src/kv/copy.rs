@@ -121,6 +121,16 @@ impl KvCopy {
         self.shared.log.end()
     }
 
+    /// The newest owner of whom the copy has a record.
+    pub fn epoch(&self) -> OwnerEpoch {
+        self.shared.log.epoch()
+    }
+
+    /// The index behind the log, for whoever opens the store again after `stop`.
+    pub fn index(&self) -> Index {
+        self.shared.index.clone()
+    }
+
     /// As `LogCopy::decided`.
     pub fn decided(&self) -> LogPosition {
         self.shared.log.decided()

@@ -34,3 +34,9 @@ pub const FETCH_TRIES: usize = 3;
 
 /// Approximate memory of a record beside its bytes: two handles and an entry in a map.
 pub const RECORD_OVERHEAD: usize = 120;
+
+/// Bytes of a part of a snapshot, if no single record is larger: a message has at most four times as many.
+pub const SNAPSHOT_PART: usize = 1 << 20;
+
+/// Records that a snapshot reads in one step.
+pub const SNAPSHOT_STEP: usize = 1_024;

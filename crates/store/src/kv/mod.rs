@@ -30,6 +30,7 @@ pub mod limits;
 mod memory;
 mod salvage;
 mod scan;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,7 @@ pub use copy::KvCopy;
 pub use error::KvError;
 pub use memory::PeekResult;
 pub use salvage::{copy_records, replay_survey};
+pub use snapshot::{KvSnapshot, add_snapshot_part, finish_snapshot};
 
 use crate::index::Index;
 use crate::log::{
@@ -284,6 +286,11 @@ impl Kv {
         position: LogPosition,
     ) -> Result<Option<RecordGroup>, LogError> {
         self.shared.log.records_after(position).await
+    }
+
+    /// The end of the records that are written, here and at all copies that count.
+    pub fn written(&self) -> LogPosition {
+        self.shared.log.written()
     }
 
     pub fn headroom(&self) -> Headroom {

@@ -68,6 +68,10 @@ impl Shared {
         let mut from = (at == position).then_some(offset);
         while offset < bytes.len() {
             let Some(record) = decode_record(&bytes[offset..], self.seed) else {
+                // Recovery has not read a segment below the index's last batch: it may end anywhere.
+                if live.end == live.segment.bytes {
+                    break;
+                }
                 return Err(self.damaged(live, offset));
             };
             if let Some(from) = from
@@ -93,7 +97,7 @@ impl Shared {
         }))
     }
 
-    fn damaged(&self, live: &LiveSegment, offset: usize) -> LogError {
+    pub(super) fn damaged(&self, live: &LiveSegment, offset: usize) -> LogError {
         LogError::Damage {
             segment: live.segment.name.clone(),
             offset: offset as u64,

@@ -1,6 +1,7 @@
 //! What the owner of a log needs of its copies on other hosts, and the records that it sends to them.
 
-use super::format::{LogRecordKind, RECORD_HEADER_LEN, RecordHeader, decode_record};
+use super::error::AppendError;
+use super::format::{LogRecordKind, RECORD_HEADER_LEN, RecordHeader, StoreId, decode_record};
 use super::position::{LogPosition, position_after};
 use super::replay::LoggedBatch;
 use bytes::Bytes;
@@ -77,6 +78,38 @@ impl GroupRecord<'_> {
 }
 
 impl RecordGroup {
+    /// The same records in parts of at most `most` bytes, as far as single records are not larger.
+    ///
+    /// # Errors
+    /// `Malformed` if a record does not verify.
+    pub fn into_parts(self, store: StoreId, most: usize) -> Result<Vec<RecordGroup>, AppendError> {
+        if self.bytes.len() <= most {
+            return Ok(vec![self]);
+        }
+        let mut ends = vec![(0, self.after)];
+        let mut offset = 0;
+        let (mut last, mut part) = (self.after, 0);
+        for record in self.records(store.seed()) {
+            if offset > part && offset + record.bytes.len() - part > most {
+                ends.push((offset, last));
+                part = offset;
+            }
+            offset += record.bytes.len();
+            last = record.end;
+        }
+        if last != self.upto || offset != self.bytes.len() {
+            return Err(AppendError::Malformed { after: last });
+        }
+        ends.push((offset, last));
+        let parts = ends.windows(2).map(|pair| RecordGroup {
+            owner: self.owner,
+            after: pair[0].1,
+            upto: pair[1].1,
+            bytes: self.bytes.slice(pair[0].0..pair[1].0),
+        });
+        Ok(parts.collect())
+    }
+
     /// The records, as far as each verifies and continues the chain. The group is sound if the last one ends at `upto`.
     pub(super) fn records(&self, seed: u32) -> impl Iterator<Item = GroupRecord<'_>> {
         let (mut at, mut rest) = (self.after, &self.bytes[..]);

@@ -18,6 +18,7 @@ mod copies;
 mod copy;
 mod error;
 mod format;
+mod keep;
 pub mod limits;
 mod position;
 mod recover;
@@ -32,6 +33,7 @@ pub use copies::{CopyFuture, CopySet, LogCopies, RecordGroup};
 pub use copy::{CopiedLog, LogCopy};
 pub use error::{AppendError, BatchTooLarge, LogError};
 pub use format::StoreId;
+pub use keep::KeptRecords;
 pub use position::LogPosition;
 pub use recover::TornTail;
 pub use replay::{LogReplay, LoggedBatch};
@@ -284,6 +286,14 @@ impl Log {
         self.shared.records_after(position).await
     }
 
+    /// Keeps the records from a position on, which is at or before `seq` and not far from it.
+    ///
+    /// # Errors
+    /// `NoSuchPosition` if the log has removed the records after `seq`; `Disk` if it cannot be read.
+    pub async fn keep_from(&self, seq: Seq) -> Result<KeptRecords, LogError> {
+        Shared::keep_from(&self.shared, seq).await
+    }
+
     /// Lets the log remove segments that hold only batches up to `seq`: the index has these batches, synced.
     pub fn trim_to(&self, seq: Seq) {
         self.shared.trim_to(seq)
@@ -392,6 +402,7 @@ impl Shared {
                     offset: end.end,
                 },
                 live: found.live.into(),
+                kept: Vec::new(),
                 spares,
                 retired: VecDeque::new(),
                 next_number: newest + 1,

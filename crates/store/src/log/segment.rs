@@ -20,7 +20,7 @@ pub struct LiveSegment {
     pub segment: Arc<Segment>,
     /// The first batch in this segment, or the next batch to be written if the segment has none.
     pub first: Seq,
-    /// Offset at which its records end.
+    /// Offset at which its records end; the length of the segment if recovery has not read it.
     pub end: u64,
 }
 

@@ -44,13 +44,14 @@ impl Shared {
         }
     }
 
-    /// Retires the segments whose batches are all at or before `seq`.
+    /// Retires the segments whose batches are all at or before `seq`, as far as no copy of the index needs them.
     pub fn trim_to(&self, seq: Seq) {
         assert!(
             seq <= self.durable(),
             "the index never has a batch that is not durable"
         );
         let mut state = self.state.lock();
+        let seq = state.kept.iter().fold(seq, |seq, kept| seq.min(*kept));
         // The following segment becomes the first of the log, so it must hold a batch that is durable: then its header
         // is durable too.
         while state.live.get(1).is_some_and(|next| next.first <= seq) {

@@ -52,6 +52,8 @@ pub struct LogState {
     /// Where the next record is written; only the writer changes it.
     pub tail: LogTail,
     pub live: VecDeque<LiveSegment>,
+    /// First batches of the segments that copies of the index still need: neither they nor later segments are removed.
+    pub kept: Vec<Seq>,
     /// Spare segments, in the order of their numbers.
     pub spares: VecDeque<Arc<Segment>>,
     /// Segments that the index no longer needs; the background task removes them, or reuses them as spares.

@@ -1,0 +1,23 @@
+//! The files of a copy.
+
+use futures_util::future::BoxFuture;
+use gupfs_platform::Disk;
+use gupfs_store::index::Index;
+
+/// Where a copy has its log and its index. An error is a text that names the file.
+pub trait CopyFiles: Send + Sync + 'static {
+    /// The disk of the log.
+    ///
+    /// # Errors
+    /// If its directory cannot be opened.
+    fn log_disk(&self) -> Result<Disk, String>;
+
+    /// Opens the index. It may wait for the disk.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    fn open_index(&self) -> Result<Index, String>;
+
+    /// Removes the log and the index, which are closed: both are new and empty afterwards.
+    fn clear(&self) -> BoxFuture<'static, Result<(), String>>;
+}

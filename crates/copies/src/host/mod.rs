@@ -1,0 +1,100 @@
+//! # host: this host's copy of the metadata, for the owner and for copies that take over
+//!
+//! Owns   the open copy of the store, which owner it obeys, until when it has promised to let the owner serve.
+//! Never  asks another host, reads the register.
+//! Enter  at `CopyHost::open`; a request of another host at `Service::handle`.
+
+mod promise;
+mod requests;
+mod snapshot;
+mod store;
+
+use crate::options::CopyOptions;
+use gupfs_platform::Platform;
+use gupfs_proto::copy::{CopyLogState, CopyState};
+use gupfs_proto::{CopyId, CopyRun, OwnerEpoch};
+use gupfs_store::kv::KvOptions;
+use parking_lot::Mutex;
+use promise::Promise;
+use std::sync::Arc;
+use store::HostStore;
+
+/// This host's copy of the metadata.
+pub struct CopyHost {
+    platform: Platform,
+    id: CopyId,
+    run: CopyRun,
+    shards: gupfs_proto::VirtualShards,
+    files: Arc<dyn crate::files::CopyFiles>,
+    kv: KvOptions,
+    store: Mutex<HostStore>,
+    /// Whoever closes the store and opens it again has this; others get an error meanwhile.
+    reopening: tokio::sync::Mutex<()>,
+    /// Requests of owners before this one are refused.
+    obeys: Mutex<OwnerEpoch>,
+    promise: Mutex<Promise>,
+}
+
+impl CopyHost {
+    pub fn new(options: &CopyOptions) -> CopyHost {
+        CopyHost {
+            platform: options.platform.clone(),
+            id: options.id,
+            run: options.run,
+            shards: options.shards,
+            files: options.files.clone(),
+            kv: options.kv.clone(),
+            store: Mutex::new(HostStore::Unusable("it is not open yet".into())),
+            reopening: tokio::sync::Mutex::new(()),
+            obeys: Mutex::new(OwnerEpoch(0)),
+            promise: Mutex::new(Promise::default()),
+        }
+    }
+
+    /// The newest owner that this host has heard of.
+    pub fn epoch(&self) -> OwnerEpoch {
+        *self.obeys.lock()
+    }
+
+    /// From now on requests of owners before this one are refused.
+    ///
+    /// # Errors
+    /// The newest owner that the host obeys, if this one is before it.
+    pub fn obey(&self, owner: OwnerEpoch) -> Result<(), OwnerEpoch> {
+        let mut obeys = self.obeys.lock();
+        if owner < *obeys {
+            return Err(*obeys);
+        }
+        *obeys = owner;
+        if let HostStore::Open(copy) = &*self.store.lock() {
+            copy.refuse_before(owner);
+        }
+        Ok(())
+    }
+
+    pub fn state(&self) -> CopyState {
+        CopyState {
+            copy: self.id,
+            run: self.run,
+            cluster: self.kv.log.store.cluster,
+            incarnation: self.kv.log.store.incarnation,
+            shards: self.shards,
+            epoch: self.epoch(),
+            log: self.log_state(),
+        }
+    }
+
+    fn log_state(&self) -> CopyLogState {
+        match &*self.store.lock() {
+            HostStore::Owner => CopyLogState::Owner,
+            HostStore::Open(copy) => CopyLogState::Open {
+                end: copy.end(),
+                newest: copy.epoch(),
+                decided: copy.decided(),
+                applied: copy.applied(),
+            },
+            HostStore::Loading(_) => CopyLogState::Unusable("it gets a snapshot".into()),
+            HostStore::Unusable(why) => CopyLogState::Unusable(why.clone()),
+        }
+    }
+}

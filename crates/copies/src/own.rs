@@ -1,0 +1,279 @@
+//! A host that has a copy of the metadata, until it owns it.
+
+use crate::election::{self, Election, Vote};
+use crate::error::CopiesError;
+use crate::host::CopyHost;
+use crate::limits::{ASK_TIMEOUT, ELECTION_WAIT, MEMBERS_MAX, RETRY_PAUSE, TERM, WATCH_TIMEOUT};
+use crate::options::CopyOptions;
+use crate::owner::{Ownership, OwnershipInput};
+use crate::peers::CopyPeers;
+use crate::register::{Member, Register, Standing};
+use crate::register_access::{Edit, KnownRegister, RegisterAccess};
+use crate::step::{OwnView, Step, next_step};
+use crate::take_over;
+use futures_util::future::join_all;
+use gupfs_platform::BootTime;
+use gupfs_platform::arbiter::limits::CLOCK_PERCENT;
+use gupfs_proto::OwnerEpoch;
+use gupfs_proto::copy::{CopyLogState, CopyOp};
+use gupfs_store::kv::{Kv, KvRecovery};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// This host's copy of the metadata, and its place among the others.
+pub struct MetadataCopy {
+    options: CopyOptions,
+    host: Arc<CopyHost>,
+    register: Arc<RegisterAccess>,
+    peers: CopyPeers,
+    /// Since when this process has found that no copy has kept its memory.
+    election_since: Mutex<Option<BootTime>>,
+}
+
+/// The store of a host that owns the metadata now.
+pub struct OwnedStore {
+    pub kv: Arc<Kv>,
+    pub found: KvRecovery,
+    pub ownership: Ownership,
+    /// This process counted: it has everything that was answered. Otherwise clients may have to say again what was answered and not durable.
+    pub kept_memory: bool,
+}
+
+impl MetadataCopy {
+    pub fn new(options: CopyOptions) -> Arc<MetadataCopy> {
+        let clock = options.platform.clock.clone();
+        Arc::new(MetadataCopy {
+            host: Arc::new(CopyHost::new(&options)),
+            register: Arc::new(RegisterAccess::new(options.arbiter.clone(), clock)),
+            peers: CopyPeers::new(&options.identity, &options.local),
+            election_since: Mutex::new(None),
+            options,
+        })
+    }
+
+    /// Answers the requests of other copies.
+    pub fn host(&self) -> &Arc<CopyHost> {
+        &self.host
+    }
+
+    /// The register as this process has found it last.
+    pub fn register(&self) -> Option<Register> {
+        self.register
+            .known()
+            .and_then(|known| known.register.clone())
+    }
+
+    /// Whether an owner's lease was alive when the register was read last.
+    pub fn is_held(&self) -> bool {
+        self.register
+            .known()
+            .is_some_and(|known| known.state.is_held)
+    }
+
+    /// Opens the copy, and keeps it until this host owns the metadata.
+    ///
+    /// # Errors
+    /// As `CopiesError` says; the process must end.
+    pub async fn own(&self) -> Result<OwnedStore, CopiesError> {
+        self.host.open(self.options.may_begin).await?;
+        loop {
+            let known = self.register.read().await?;
+            if let Some(register) = &known.register {
+                self.check(register)?;
+            }
+            let until = self.options.platform.clock.boot() + WATCH_TIMEOUT;
+            match next_step(known.register.as_ref(), known.state.is_held, &self.view()) {
+                Step::Wait => self.register.wait_changed(&known, until).await,
+                Step::Join => self.join().await?,
+                Step::Begin | Step::TakeOver => {
+                    if let Some(owned) = self.try_take(&known, true).await? {
+                        return Ok(owned);
+                    }
+                }
+                Step::Elect => {
+                    if let Some(owned) = self.elect(&known).await? {
+                        return Ok(owned);
+                    }
+                }
+                Step::NoCluster => return Err(CopiesError::NoCluster),
+                Step::RegisterOlder => {
+                    return Err(CopiesError::ArbiterOlder {
+                        register: known.register.as_ref().map_or(OwnerEpoch(0), |it| it.epoch),
+                        seen: self.host.epoch(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn view(&self) -> OwnView {
+        OwnView {
+            id: self.options.id,
+            run: self.options.run,
+            may_begin: self.options.may_begin,
+            is_open: self.host.copy().is_some(),
+            epoch: self.host.epoch(),
+        }
+    }
+
+    fn check(&self, register: &Register) -> Result<(), CopiesError> {
+        let store = self.options.kv.log.store;
+        if register.cluster != store.cluster {
+            return Err(CopiesError::OtherCluster {
+                found: register.cluster,
+                wanted: store.cluster,
+            });
+        }
+        match register.incarnation == store.incarnation {
+            true => Ok(()),
+            false => Err(CopiesError::OtherStore),
+        }
+    }
+
+    fn member(&self, standing: Standing) -> Member {
+        Member {
+            id: self.options.id,
+            run: self.options.run,
+            address: self.options.address.clone(),
+            standing,
+        }
+    }
+
+    /// Asks the owner, by way of the register, to bring this process up to date.
+    async fn join(&self) -> Result<(), CopiesError> {
+        let member = self.member(Standing::Joining);
+        let joined = self.register.change(|register| {
+            let Some(register) = register else {
+                return Edit::Refuse("the register is empty".into());
+            };
+            match register.member(member.id) {
+                Some(known) if known.run == member.run && known.standing != Standing::Struck => {
+                    return Edit::Keep;
+                }
+                None if register.members.len() >= MEMBERS_MAX => {
+                    return Edit::Refuse(CopiesError::TooManyCopies(MEMBERS_MAX).to_string());
+                }
+                _ => {}
+            }
+            let mut wanted = register.clone();
+            wanted.put(member.clone());
+            Edit::Write(wanted)
+        });
+        joined.await.map(|_| ())
+    }
+
+    /// Takes the register, and opens the store; None if another host was first.
+    async fn try_take(
+        &self,
+        known: &KnownRegister,
+        kept_memory: bool,
+    ) -> Result<Option<OwnedStore>, CopiesError> {
+        let clock = &self.options.platform.clock;
+        let attempt = match self.host.begin_take_over() {
+            Ok(attempt) => attempt,
+            Err(promised) => {
+                clock.sleep_until(promised).await;
+                return Ok(None);
+            }
+        };
+        let sent = clock.boot();
+        let lease = match self.options.arbiter.new_lease(TERM).await {
+            Ok(lease) => lease,
+            Err(error) => {
+                tracing::warn!(%error, "no lease from the arbiter; trying again");
+                clock.sleep(RETRY_PAUSE).await;
+                return Ok(None);
+            }
+        };
+        let wanted = self.next_register(known.register.as_ref());
+        if !self.register.take(known, &wanted, &lease).await? {
+            let _ = self.options.arbiter.end_lease(&lease).await; // it ends by itself
+            return Ok(None);
+        }
+        tracing::warn!(
+            epoch = wanted.epoch.0,
+            kept_memory,
+            "this host owns the metadata now"
+        );
+        let ownership = Ownership::begin(OwnershipInput {
+            platform: self.options.platform.clone(),
+            id: self.options.id,
+            store: self.options.kv.log.store,
+            register: self.register.clone(),
+            peers: CopyPeers::new(&self.options.identity, &self.options.local),
+            send_deadline: self.options.send_deadline.clone(),
+            taken: wanted,
+            lease,
+            alive_until: sent + TERM * (100 - CLOCK_PERCENT) / 100,
+        });
+        let opened = take_over::take_over(&self.options, &self.host, &ownership).await;
+        drop(attempt);
+        match opened {
+            Ok((kv, found)) => Ok(Some(OwnedStore {
+                kv,
+                found,
+                ownership,
+                kept_memory,
+            })),
+            Err(error) => {
+                ownership.release().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The register with this host as the next owner. The former one does not count: its process ends.
+    fn next_register(&self, found: Option<&Register>) -> Register {
+        let own = self.member(Standing::Counting);
+        let Some(found) = found else {
+            let store = self.options.kv.log.store;
+            return Register {
+                cluster: store.cluster,
+                incarnation: store.incarnation,
+                shards: self.options.shards,
+                epoch: OwnerEpoch(self.host.epoch().0 + 1),
+                owner: own.id,
+                members: vec![own],
+            };
+        };
+        let mut next = found.clone();
+        next.epoch = OwnerEpoch(found.epoch.0.max(self.host.epoch().0) + 1);
+        if let Some(former) = (next.members.iter_mut()).find(|member| member.id == found.owner) {
+            former.standing = Standing::Struck;
+        }
+        next.owner = own.id;
+        next.put(own);
+        next
+    }
+
+    /// Asks all that counted what they have; takes the register if this host's log is the most advanced.
+    async fn elect(&self, known: &KnownRegister) -> Result<Option<OwnedStore>, CopiesError> {
+        let clock = &self.options.platform.clock;
+        let Some(register) = &known.register else {
+            return Ok(None);
+        };
+        let CopyLogState::Open { end, newest, .. } = self.host.state().log else {
+            return Ok(None);
+        };
+        let others = register
+            .counting()
+            .filter(|member| member.id != self.options.id);
+        let asked = others.map(|member| async move {
+            let peer = self.peers.copy_at(&member.address, member.id, None);
+            let state = peer.state(CopyOp::State, ASK_TIMEOUT).await;
+            (member.id, state.ok())
+        });
+        let votes: Vec<Vote> = join_all(asked).await;
+        let now = clock.boot();
+        let since = *self.election_since.lock().get_or_insert(now);
+        let is_late = now.since(since) >= ELECTION_WAIT;
+        let own = (self.options.id, end, newest);
+        match election::decide(register, own, &votes, is_late) {
+            Election::Won => self.try_take(known, false).await,
+            Election::Lost | Election::Undecided => {
+                clock.sleep(RETRY_PAUSE * 2).await;
+                Ok(None)
+            }
+        }
+    }
+}
