@@ -2,7 +2,7 @@
 
 use crate::election::{self, Election, Vote};
 use crate::error::CopiesError;
-use crate::host::CopyHost;
+use crate::host::{CopyHost, text_of};
 use crate::limits::{ASK_TIMEOUT, ELECTION_WAIT, MEMBERS_MAX, RETRY_PAUSE, TERM, WATCH_TIMEOUT};
 use crate::options::CopyOptions;
 use crate::owner::{Ownership, OwnershipInput};
@@ -103,6 +103,13 @@ impl MetadataCopy {
                     });
                 }
             }
+        }
+    }
+
+    /// Closes the copy in order. It counts until the owner strikes it.
+    pub async fn stop(&self) {
+        if let Err(error) = self.host.close("this process stops").await {
+            tracing::info!(error = %text_of(&error), "the copy of the metadata was not closed in order");
         }
     }
 

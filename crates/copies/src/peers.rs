@@ -104,7 +104,7 @@ impl CopyPeer {
 
     async fn request(&self, op: CopyOp, timeout: Duration) -> Result<CopyReplyBody, CopyCallError> {
         let request = CopyRequest {
-            to: self.id,
+            to: Some(self.id),
             run: self.run,
             op,
         };

@@ -18,7 +18,8 @@ pub struct LogPosition {
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CopyRequest {
-    pub to: CopyId,
+    /// None: whichever copy answers there.
+    pub to: Option<CopyId>,
     /// The process that is meant; None: whichever runs now.
     pub run: Option<CopyRun>,
     pub op: CopyOp,

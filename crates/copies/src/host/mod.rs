@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use promise::Promise;
 use std::sync::Arc;
 use store::HostStore;
+pub use store::text_of;
 
 /// This host's copy of the metadata.
 pub struct CopyHost {

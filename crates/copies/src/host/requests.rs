@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 impl Service<CopyRequest, CopyReply> for CopyHost {
     async fn handle(self: Arc<Self>, request: CopyRequest) -> CopyReply {
-        let is_meant = request.to == self.id && request.run.is_none_or(|run| run == self.run);
+        let is_meant = (request.to.is_none_or(|copy| copy == self.id))
+            && request.run.is_none_or(|run| run == self.run);
         if !is_meant {
             let (copy, run) = (self.id, self.run);
             return Ok(CopyReplyBody::Refused(CopyRefusal::OtherProcess {

@@ -4,7 +4,7 @@ use crate::exit::{CliError, CliResult, Exit, OrCliError};
 use gupfs_platform::Listener;
 use gupfs_proto::ClusterId;
 use gupfs_rpc::{
-    AdmitAll, Capacity, ClientKeyList, ConnectionObserver, Handlers, LocalIdentity,
+    Admission, AdmitAll, Capacity, ClientKeyList, ConnectionObserver, Handlers, LocalIdentity,
     ProcessIdentity, RpcServer, RpcServerOptions, SendDeadline,
 };
 use rustix::process::Resource;
@@ -61,6 +61,12 @@ pub fn open_files() -> usize {
     })
 }
 
+/// Whether a listening address stands for all addresses of the host.
+pub fn is_wildcard(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host == "0.0.0.0" || host == "[::]"
+}
+
 fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -82,6 +88,25 @@ impl BoundListener {
         (handlers, observer): (Handlers, Arc<dyn ConnectionObserver>),
         capacity: Capacity,
     ) -> RpcServer {
+        let names = (local, cluster, client_keys);
+        self.serve_admitted(
+            identity,
+            names,
+            (handlers, observer),
+            (Arc::new(AdmitAll), SendDeadline::none()),
+            capacity,
+        )
+    }
+
+    /// Accepts connections from now on, as far as `admission` does, and sends to clients and object servers until the deadline.
+    pub fn serve_admitted(
+        self,
+        identity: &ProcessIdentity,
+        (local, cluster, client_keys): (LocalIdentity, ClusterId, Arc<dyn ClientKeyList>),
+        (handlers, observer): (Handlers, Arc<dyn ConnectionObserver>),
+        (admission, send_deadline): (Arc<dyn Admission>, SendDeadline),
+        capacity: Capacity,
+    ) -> RpcServer {
         RpcServer::start(
             self.0,
             RpcServerOptions {
@@ -94,8 +119,8 @@ impl BoundListener {
                 handlers,
                 observer,
                 capacity,
-                admission: Arc::new(AdmitAll),
-                send_deadline: SendDeadline::none(),
+                admission,
+                send_deadline,
             },
         )
     }

@@ -6,6 +6,7 @@
 //! Enter  at `identity`, `listen`.
 
 mod client_keys;
+mod etcd;
 mod host;
 mod key;
 mod listen;
@@ -15,13 +16,17 @@ mod survey;
 mod tls;
 
 pub use client_keys::{KeyList, KeyListFile, change_list};
+pub use etcd::EtcdSettings;
 pub use host::{host_name, host_number, identity};
 pub use key::{read_cluster_key, read_key, write_client_key};
-pub use listen::{BoundListener, CAPACITY_MIN, capacity, listen, open_files};
+pub use listen::{BoundListener, CAPACITY_MIN, capacity, is_wildcard, listen, open_files};
 pub use request::send_request;
 pub use revocation::disconnect_revoked_keys;
 pub use survey::{SurveyContext, survey};
 pub use tls::{TlsFlags, read_tls};
+
+use gupfs_rpc::ServerAddresses;
+use std::sync::Arc;
 
 /// The default ports of the servers.
 pub const MDS_PORT: u16 = 7700;
@@ -43,6 +48,12 @@ pub fn with_port(address: &str, port: u16) -> String {
         }
         false => format!("{address}:{port}"),
     }
+}
+
+/// The addresses of a metadata server, from "HOST[:PORT]" or several of them separated by commas. One is enough: it names the others.
+pub fn mds_addresses(hosts: &str) -> Arc<ServerAddresses> {
+    let hosts = hosts.split(',').map(str::trim);
+    ServerAddresses::new(hosts.map(|host| with_port(host, MDS_PORT)).collect())
 }
 
 #[cfg(test)]

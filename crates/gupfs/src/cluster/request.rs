@@ -5,7 +5,6 @@ use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_proto::{ClusterId, FsError};
 use gupfs_rpc::{
     ClientConnection, ClientConnectionOptions, Handlers, ProcessIdentity, Role, SendDeadline,
-    ServerAddresses,
 };
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ pub async fn send_request(
     request: ClusterRequest,
 ) -> CliResult<(ClusterReplyBody, ClusterId)> {
     let connection = ClientConnection::connect(ClientConnectionOptions {
-        addresses: ServerAddresses::one(address),
+        addresses: super::mds_addresses(address),
         peer_name: "the server".into(),
         net: identity.net.clone(),
         platform: identity.platform.clone(),

@@ -1,6 +1,6 @@
 //! How commands of an administrator ask the metadata server.
 
-use crate::cluster::{MDS_PORT, TlsFlags, identity, read_cluster_key, send_request, with_port};
+use crate::cluster::{TlsFlags, identity, read_cluster_key, send_request};
 use crate::exit::{CliError, CliResult};
 use clap::Args;
 use gupfs_platform::Platform;
@@ -36,7 +36,7 @@ impl MdsFlags {
         );
         Ok(MdsRequests {
             identity,
-            mds: with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT),
+            mds: self.mds.clone().unwrap_or_else(|| "127.0.0.1".into()),
         })
     }
 }

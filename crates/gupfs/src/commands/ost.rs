@@ -6,7 +6,7 @@ mod lost;
 mod remove;
 mod target;
 
-use crate::cluster::{MDS_PORT, TlsFlags, identity, read_cluster_key, send_request, with_port};
+use crate::cluster::{TlsFlags, identity, read_cluster_key, send_request};
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
 use crate::store_dir::make_dir;
@@ -76,7 +76,7 @@ impl Add {
             read_cluster_key(self.key.as_deref())?.map(AuthKey::from),
             self.tls.read()?,
         );
-        let mds = with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT);
+        let mds = self.mds.clone().unwrap_or_else(|| "127.0.0.1".into());
         prepare_dir(&self.dir)?;
         let ost = block_on(self.make(&identity, &mds, &platform))?;
         match self.json {

@@ -46,6 +46,11 @@ pub struct MetadataServer {
     pub rebuild_after: Option<TimeLimit>,
     pub resync_rate: Option<Size>,
     pub scrub_period: Option<TimeLimit>,
+    pub etcd: Option<Vec<String>>,
+    pub etcd_prefix: Option<String>,
+    pub etcd_user: Option<String>,
+    pub etcd_password_file: Option<PathBuf>,
+    pub advertise: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]

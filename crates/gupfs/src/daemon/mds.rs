@@ -15,10 +15,11 @@ use crate::node::{
 };
 use crate::store_dir::LockedStore;
 use crate::stores::{DescriptorBudget, open_metadata, refuse_lost_metadata};
-use gupfs_mds::{Mds, MetaHandler};
+use gupfs_mds::{Mds, MdsOptions, MetaHandler};
 use gupfs_platform::{BootTime, Disk, Platform};
 use gupfs_proto::VirtualShards;
 use gupfs_rpc::{AuthKey, Handlers, LocalIdentity, OssConnections, ProcessIdentity, Role};
+use gupfs_store::kv::{Kv, KvRecovery};
 use std::sync::Arc;
 
 /// The settings of `gupfs mds`.
@@ -72,7 +73,7 @@ pub async fn run(
     }
     let mut parts = Parts::new(name, cluster, platform, began);
     parts.store_dir = Some(store.dir.clone());
-    parts.mds = Some(mds.clone());
+    let _ = parts.mds.set(mds.clone());
     parts.oss_connections.push(oss_connections);
     let parts = Arc::new(parts);
     let address = serve_requests(&store, &settings, (&identity, local), listener, &parts)?;
@@ -131,7 +132,11 @@ fn serve_requests(
     listener: BoundListener,
     parts: &Arc<Parts>,
 ) -> CliResult<String> {
-    let mds = parts.mds.clone().expect("this process serves the metadata");
+    let mds = parts
+        .mds
+        .get()
+        .expect("this process serves the metadata")
+        .clone();
     let squash = settings.config.cluster.root_squash.unwrap_or(true);
     let meta = MetaHandler::new(mds, squash);
     let handlers = Handlers::none()
@@ -183,24 +188,36 @@ async fn start(
     if settings.accept_loss {
         (surveyed, listener) = survey(listener, &opened.0, survey_context, platform).await?;
     }
-    let (cluster, incarnation) = (store.marker.cluster(), store.marker.metadata());
-    let mut options =
-        gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
-    options.shards = VirtualShards(store.marker.virtual_shards);
+    let mut options = mds_options(settings, store, opened, disk, platform);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(oss_connections);
     options.surveyed = surveyed;
     options.key = key;
-    options.keep_sessions = true;
-    if let Some(limit) = settings.config.mds.rebuild_after {
-        options.rebuild_after = limit.time();
-    }
-    if let Some(rate) = &settings.config.mds.resync_rate {
-        options.resync_rate = Some(rate.0).filter(|rate| *rate > 0);
-    }
-    if let Some(period) = settings.config.mds.scrub_period {
-        options.scrub_period = period.time();
-    }
     let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
     Ok((mds, listener))
+}
+
+/// The options of a metadata server whose sessions outlive it, as the configuration says.
+pub(super) fn mds_options(
+    settings: &Settings,
+    store: &LockedStore,
+    opened: (impl Into<Arc<Kv>>, KvRecovery),
+    disk: Disk,
+    platform: &Platform,
+) -> MdsOptions {
+    let (cluster, incarnation) = (store.marker.cluster(), store.marker.metadata());
+    let mut options = MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
+    options.shards = VirtualShards(store.marker.virtual_shards);
+    options.keep_sessions = true;
+    let config = &settings.config.mds;
+    if let Some(limit) = config.rebuild_after {
+        options.rebuild_after = limit.time();
+    }
+    if let Some(rate) = &config.resync_rate {
+        options.resync_rate = Some(rate.0).filter(|rate| *rate > 0);
+    }
+    if let Some(period) = config.scrub_period {
+        options.scrub_period = period.time();
+    }
+    options
 }

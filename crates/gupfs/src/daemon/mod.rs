@@ -5,6 +5,7 @@
 //! Never  takes part in an operation.
 //! Enter  at `mds::run`, `oss::run`, `mount::run`.
 
+pub mod copies;
 pub mod mds;
 pub mod mount;
 pub mod oss;

@@ -2,7 +2,7 @@
 
 use super::start_metrics;
 use crate::amount::{Deadline, show_time};
-use crate::cluster::{MDS_PORT, identity, read_key, read_tls, with_port};
+use crate::cluster::{identity, mds_addresses, read_key, read_tls};
 use crate::config::{Config, Relay};
 use crate::control::{self, make_base_of_mounts, make_run_of_mount};
 use crate::events::print_event;
@@ -16,7 +16,7 @@ use gupfs_client::{Client, ClientCallbacks, Route, renew_after_reconnect};
 use gupfs_mount::CallDeadlines;
 use gupfs_platform::{BootTime, Platform, Task};
 use gupfs_proto::{ClusterId, FsError};
-use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role, ServerAddresses};
+use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,7 +139,7 @@ async fn connect(
     let local = identity.local_identity(Role::Client, &name);
     let callbacks = Arc::new(ClientCallbacks::default());
     let mds_connection = ClientConnection::connect(identity.mds_connection_options(
-        &ServerAddresses::one(&with_port(&settings.mds, MDS_PORT)),
+        &mds_addresses(&settings.mds),
         &local,
         Handlers::none().with_service(callbacks.clone()),
     ));

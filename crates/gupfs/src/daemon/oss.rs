@@ -3,7 +3,8 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    MDS_PORT, OSS_PORT, host_number, identity, listen, read_cluster_key, read_tls, with_port,
+    MDS_PORT, OSS_PORT, host_number, identity, is_wildcard, listen, mds_addresses,
+    read_cluster_key, read_tls, with_port,
 };
 use crate::config::Config;
 use crate::events::print_event;
@@ -17,7 +18,7 @@ use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{
     AcceptAllClientKeys, AuthKey, ClientConnection, ClientConnectionOptions, Handlers, NoObserver,
-    OssConnections, Role, ServerAddresses,
+    OssConnections, Role,
 };
 use gupfs_store::object::TargetId;
 use std::collections::BTreeSet;
@@ -74,11 +75,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     let local = identity.local_identity(Role::Oss, &name);
     let mds_connection = ClientConnection::connect(ClientConnectionOptions {
         request_timeout: Some(Duration::from_secs(5)),
-        ..identity.mds_connection_options(
-            &ServerAddresses::one(&with_port(mds, MDS_PORT)),
-            &local,
-            Handlers::none(),
-        )
+        ..identity.mds_connection_options(&mds_addresses(mds), &local, Handlers::none())
     });
     let cluster = tokio::select! {
         cluster = wait_for_mds(&mds_connection, &settings) => cluster?,
@@ -89,7 +86,8 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     };
     let oss = Oss::of_host(host_number(), Vec::<(OstId, ServedTarget)>::new());
     oss.authorizer().set_cluster_key(identity.cluster_key());
-    let others = OssConnections::new(&identity, local.clone(), cluster, &with_port(mds, MDS_PORT));
+    let first = with_port(mds.split(',').next().unwrap_or(mds), MDS_PORT);
+    let others = OssConnections::new(&identity, local.clone(), cluster, &first);
     oss.set_relay(WriteRelay::new(mds_connection.peer(), others, platform));
     let mut search = TargetSearch {
         dirs: settings.dirs.clone(),
@@ -261,10 +259,9 @@ async fn wait_for_mds(connection: &ClientConnection, settings: &Settings) -> Cli
 /// An address that other hosts can connect to: the listening address or, if that is the wildcard address, the local address of the
 /// connection to the metadata server.
 fn reachable_address(listening: &str, local: Option<String>) -> String {
-    let (host, port) = listening.rsplit_once(':').unwrap_or((listening, ""));
-    let is_wildcard = host == "0.0.0.0" || host == "[::]";
+    let (_, port) = listening.rsplit_once(':').unwrap_or((listening, ""));
     match local.as_deref().and_then(|local| local.rsplit_once(':')) {
-        Some((local, _)) if is_wildcard => format!("{local}:{port}"),
+        Some((local, _)) if is_wildcard(listening) => format!("{local}:{port}"),
         _ => listening.to_string(),
     }
 }

@@ -9,8 +9,6 @@ use gupfs_rpc::Service;
 use std::sync::{Arc, Weak};
 
 pub struct ClusterHandler {
-    /// None in a process without a metadata server, which replies to status requests only.
-    mds: Option<Arc<Mds>>,
     /// Weak: the parts own the server that has this handler.
     parts: Weak<Parts>,
 }
@@ -18,9 +16,13 @@ pub struct ClusterHandler {
 impl ClusterHandler {
     pub fn new(parts: &Arc<Parts>) -> Arc<ClusterHandler> {
         Arc::new(ClusterHandler {
-            mds: parts.mds.clone(),
             parts: Arc::downgrade(parts),
         })
+    }
+
+    /// None in a process that does not serve the metadata: it replies to status requests only.
+    fn mds(&self) -> Option<Arc<Mds>> {
+        self.parts.upgrade()?.mds.get().cloned()
     }
 
     async fn status(&self) -> ClusterReply {
@@ -37,9 +39,9 @@ impl ClusterHandler {
 
 impl Service<ClusterRequest, ClusterReply> for ClusterHandler {
     async fn handle(self: Arc<Self>, request: ClusterRequest) -> ClusterReply {
-        match (request, &self.mds) {
+        match (request, self.mds()) {
             (ClusterRequest::Status, _) => self.status().await,
-            (request, Some(mds)) => mds.clone().handle(request).await,
+            (request, Some(mds)) => mds.handle(request).await,
             (_, None) => Err(FsError::NotSupported),
         }
     }

@@ -171,7 +171,7 @@ impl ControlService {
 
     /// Why the metadata server refused a default layout with so many copies.
     async fn too_few_domains(&self, copies: usize) -> ControlReply {
-        let reply = match (&self.parts.mds, &self.parts.mds_connection) {
+        let reply = match (self.parts.mds.get(), &self.parts.mds_connection) {
             (Some(mds), _) => mds.clone().handle(ClusterRequest::Domains).await,
             (None, Some(mds)) => mds.peer().call(ClusterRequest::Domains).await,
             (None, None) => Err(FsError::NotSupported),

@@ -24,7 +24,7 @@ impl MetricsSource for Parts {
         if let Some(client) = &self.client {
             client_leases(text, &client.status());
         }
-        if let Some(mds) = &self.mds {
+        if let Some(mds) = self.mds.get() {
             metadata(text, &mds.status().await);
         }
         if let Some(oss) = &self.oss {

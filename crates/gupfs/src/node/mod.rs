@@ -13,6 +13,7 @@ mod metrics_source;
 mod mounted;
 mod parts;
 mod roles;
+mod standby;
 mod status;
 mod stop_events;
 mod unmount;
@@ -25,6 +26,7 @@ pub use layout::LayoutView;
 pub use mounted::{ActiveMount, MountSettings, kernel_verdict, probe_kernel};
 pub use parts::Parts;
 pub use roles::client_options;
+pub use standby::Standby;
 pub use status::{Offline, StatusReply, show_rebalance, show_resync};
 pub use stop_events::{StopEvents, StopRequest};
 pub use watchdog::WATCHDOG_COMMAND;
@@ -171,7 +173,7 @@ impl Node {
         if let Some(metrics) = &self.metrics {
             metrics.stop();
         }
-        if let Some(mds) = &self.parts.mds {
+        if let Some(mds) = self.parts.mds.get() {
             mds.revoke_all_leases().await;
         }
         if let Some(server) = self.parts.server.get() {
@@ -231,7 +233,7 @@ fn parts(
     let name = store.dir.root().display().to_string();
     let mut parts = Parts::new(name, store.marker.cluster(), platform, began);
     parts.store_dir = Some(store.dir.clone());
-    parts.mds = Some(roles.mds.clone());
+    let _ = parts.mds.set(roles.mds.clone());
     parts.oss = Some(roles.oss.clone());
     parts.client = Some(roles.client.clone());
     parts.calls = calls;

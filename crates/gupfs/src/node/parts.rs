@@ -3,6 +3,7 @@
 use crate::metrics::Calls;
 use crate::store_dir::StoreDir;
 use gupfs_client::Client;
+use gupfs_copies::{MetadataCopy, Ownership};
 use gupfs_mds::Mds;
 use gupfs_mount::Mount;
 use gupfs_oss::Oss;
@@ -20,7 +21,12 @@ pub struct Parts {
     pub started: BootTime,
     /// The store's directory; None for a mount without a store and for an object server.
     pub store_dir: Option<StoreDir>,
-    pub mds: Option<Arc<Mds>>,
+    /// Set when this process serves the metadata.
+    pub mds: OnceLock<Arc<Mds>>,
+    /// This process's copy of the metadata, where the metadata has several.
+    pub copy: Option<Arc<MetadataCopy>>,
+    /// Set when this process owns the metadata of which others have copies.
+    pub ownership: OnceLock<Arc<Ownership>>,
     pub oss: Option<Arc<Oss>>,
     pub client: Option<Arc<Client>>,
     pub calls: Arc<Calls>,
@@ -42,7 +48,9 @@ impl Parts {
             platform: platform.clone(),
             started,
             store_dir: None,
-            mds: None,
+            mds: OnceLock::new(),
+            copy: None,
+            ownership: OnceLock::new(),
             oss: None,
             client: None,
             calls: Arc::default(),

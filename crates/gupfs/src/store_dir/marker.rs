@@ -2,7 +2,7 @@
 
 use super::{StoreDir, path_error};
 use crate::exit::{CliError, CliResult};
-use gupfs_proto::{ClusterId, Incarnation, OstId, VirtualShards};
+use gupfs_proto::{ClusterId, CopyId, Incarnation, OstId, VirtualShards};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
@@ -15,7 +15,9 @@ const FORMAT: &str = "gupfs store";
 /// The directory format that this program writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
 /// Features of stores that this program supports. It refuses a store with any other feature, and names the feature.
-const FEATURES: [&str; 0] = [];
+const FEATURES: [&str; 1] = [COPIES];
+/// The metadata has copies on other hosts: no program may serve it that does not know this.
+const COPIES: &str = "copies";
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +30,18 @@ pub struct Marker {
     metadata: String,
     pub virtual_shards: u16,
     osts: Vec<u16>,
+    /// The identity of this directory's copy of the metadata; None where it has no copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    copy: Option<MarkedCopy>,
+}
+
+/// A directory that is, or is to be, one of several copies of the metadata.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MarkedCopy {
+    id: String,
+    /// Other directories may have newer metadata: this one never begins a new list of copies by itself.
+    has_joined: bool,
 }
 
 /// The part that all format versions share.
@@ -54,7 +68,29 @@ impl Marker {
             metadata: format!("{:016x}", metadata.0),
             virtual_shards: shards.0,
             osts: osts.into_iter().map(|ost| ost.0).collect(),
+            copy: None,
         }
+    }
+
+    /// The identity of this copy of the metadata.
+    pub fn copy(&self) -> Option<CopyId> {
+        let copy = self.copy.as_ref()?;
+        Some(CopyId(
+            u64::from_str_radix(&copy.id, 16).unwrap_or_default(),
+        ))
+    }
+
+    /// Whether other directories may have newer metadata.
+    pub fn has_joined(&self) -> bool {
+        self.copy.as_ref().is_some_and(|copy| copy.has_joined)
+    }
+
+    pub(super) fn set_copy(&mut self, id: CopyId, has_joined: bool) {
+        self.features = vec![COPIES.into()];
+        self.copy = Some(MarkedCopy {
+            id: format!("{:016x}", id.0),
+            has_joined,
+        });
     }
 
     pub fn cluster(&self) -> ClusterId {
@@ -137,6 +173,11 @@ fn parse(text: &str, path: &Path) -> CliResult<Marker> {
             "'{}' is not an incarnation",
             marker.metadata
         )));
+    }
+    if let Some(copy) = &marker.copy
+        && u64::from_str_radix(&copy.id, 16).is_err()
+    {
+        return Err(unreadable(format!("'{}' is not the id of a copy", copy.id)));
     }
     if marker.virtual_shards == 0 {
         return Err(unreadable("its number of virtual shards is 0".into()));
@@ -221,6 +262,23 @@ mod tests {
     #[test]
     fn a_marker_reads_back() {
         check(&marker_text(), expect!["2 OSTs"]);
+    }
+
+    #[test]
+    fn a_copy_keeps_its_identity_and_names_the_feature() {
+        let mut marker: Marker = toml::from_str(&marker_text()).unwrap();
+        assert_eq!((marker.copy(), marker.has_joined()), (None, false));
+        marker.set_copy(CopyId(0xab), true);
+        let text = toml::to_string(&marker).unwrap();
+        assert!(text.contains("features = [\"copies\"]"), "{text}");
+        let read = parse(&text, Path::new("/srv/x/gupfs.toml")).unwrap();
+        assert_eq!((read.copy(), read.has_joined()), (Some(CopyId(0xab)), true));
+        check(
+            &text.replace("00000000000000ab", "none"),
+            expect![[r#"
+                '/srv/x/gupfs.toml' is not the marker of a gupfs store: 'none' is not the id of a copy.
+                  → if it was edited or damaged, restore it from a backup; the log of the last start has its values, too."#]],
+        );
     }
 
     #[test]

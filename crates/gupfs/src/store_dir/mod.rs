@@ -23,7 +23,7 @@ mod open;
 pub use files::make_dir;
 pub use lock::Lock;
 pub use marker::{MARKER, Marker, VERSION};
-pub use open::{LockedStore, OSTS_DEFAULT, SPACE_MIN, StoreOptions};
+pub use open::{CopiedStore, LockedStore, OSTS_DEFAULT, SPACE_MIN, StoreOptions};
 
 use crate::exit::{CliError, CliResult};
 use gupfs_proto::OstId;

@@ -11,7 +11,7 @@ use super::{Lock, MARKER, StoreDir, parse_ost_name, path_error};
 use crate::amount::show_size;
 use crate::exit::{CliError, CliResult, Exit};
 use gupfs_platform::Random;
-use gupfs_proto::{ClusterId, Incarnation, OstId, VirtualShards};
+use gupfs_proto::{ClusterId, CopyId, Incarnation, OstId, VirtualShards};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -44,7 +44,95 @@ pub struct LockedStore {
     _lock: Lock,
 }
 
+/// The store that a new directory is to have a copy of.
+pub struct CopiedStore {
+    pub cluster: ClusterId,
+    pub metadata: Incarnation,
+    pub virtual_shards: VirtualShards,
+    /// The cluster key.
+    pub key: [u8; 32],
+}
+
+impl LockedStore {
+    /// Gives this directory an identity among the copies of the metadata, if it has none yet, and returns it.
+    ///
+    /// # Errors
+    /// If the marker cannot be written.
+    pub fn copy_id(&mut self, random: &Random) -> CliResult<CopyId> {
+        if let Some(id) = self.marker.copy() {
+            return Ok(id);
+        }
+        let id = CopyId(random.u64().max(1));
+        self.marker.set_copy(id, false);
+        // A new store's marker is written at the end of its initialisation.
+        if !self.fresh {
+            marker::write(&self.dir, &self.marker)?;
+        }
+        Ok(id)
+    }
+
+    /// Records that the register of the copies has this directory.
+    ///
+    /// # Errors
+    /// If the marker cannot be written.
+    pub fn mark_joined(&mut self) -> CliResult<()> {
+        let Some(id) = self.marker.copy().filter(|_| !self.marker.has_joined()) else {
+            return Ok(());
+        };
+        self.marker.set_copy(id, true);
+        match self.fresh {
+            true => Ok(()),
+            false => marker::write(&self.dir, &self.marker),
+        }
+    }
+}
+
 impl StoreDir {
+    /// Whether the directory holds a complete store.
+    ///
+    /// # Errors
+    /// If its marker cannot be read.
+    pub fn is_initialised(&self) -> CliResult<bool> {
+        Ok(marker::read(self)?.is_some())
+    }
+
+    /// Initialises an empty directory, or one whose initialisation was interrupted, as a copy of the metadata of another host. It is complete
+    /// when this returns: the owner gives it the metadata.
+    ///
+    /// # Errors
+    /// If the directory holds anything else.
+    pub fn initialise_copy(
+        self,
+        lock: Lock,
+        copied: &CopiedStore,
+        random: &Random,
+    ) -> CliResult<LockedStore> {
+        self.check_empty_or_unfinished()?;
+        let mut marker = Marker::new(
+            copied.cluster,
+            copied.metadata,
+            copied.virtual_shards,
+            Vec::new(),
+        );
+        marker.set_copy(CopyId(random.u64().max(1)), true);
+        marker::write_unfinished(&self, &marker)?;
+        self.write_this_key(&copied.key)?;
+        for dir in [self.mds(), self.mds_log(), self.mds_index(), self.run()] {
+            make_dir(&dir)?;
+        }
+        marker::sync_dir(&self.mds())?;
+        marker::write(&self, &marker)?;
+        marker::remove_unfinished(&self)?;
+        self.write_pid();
+        Ok(LockedStore {
+            dir: self,
+            marker,
+            fresh: false,
+            new_osts: Vec::new(),
+            _lock: lock.keep_file(),
+        })
+    }
+
     /// Opens a locked store directory and adds OSTs if `options` asks for more. Initialises an empty directory, and one whose
     /// initialisation was interrupted.
     ///
@@ -280,6 +368,10 @@ impl StoreDir {
     fn write_key(&self, random: &Random) -> CliResult<()> {
         let mut key = [0; 32];
         random.fill(&mut key);
+        self.write_this_key(&key)
+    }
+
+    fn write_this_key(&self, key: &[u8; 32]) -> CliResult<()> {
         let path = self.key();
         let write = || -> std::io::Result<()> {
             let mut file = std::fs::OpenOptions::new()
@@ -287,7 +379,7 @@ impl StoreDir {
                 .create_new(true)
                 .mode(0o600)
                 .open(&path)?;
-            file.write_all(&key)?;
+            file.write_all(key)?;
             file.sync_all()
         };
         write().map_err(|error| path_error("write", &path, &error))

@@ -38,11 +38,7 @@ pub async fn open_metadata(
         .blocking(move || Index::open_fjall(&dir, budget.metadata))
         .await
         .map_err(|error| failed(&error))?;
-    let store = StoreId {
-        cluster: marker.cluster(),
-        incarnation: marker.metadata(),
-    };
-    let options = KvOptions::new(LogOptions::new(store));
+    let options = KvOptions::new(LogOptions::new(metadata_store_id(marker)));
     let (kv, recovery) = Kv::open(disk, index, options, platform.clone())
         .await
         .map_err(|error| failed(&error))?;
@@ -54,6 +50,14 @@ pub async fn open_metadata(
         "metadata store opened"
     );
     Ok((kv, recovery))
+}
+
+/// The identity of the metadata store of a directory.
+pub fn metadata_store_id(marker: &Marker) -> StoreId {
+    StoreId {
+        cluster: marker.cluster(),
+        incarnation: marker.metadata(),
+    }
 }
 
 /// Refuses a store that is not new and whose log is gone. Opening it would initialise an empty store, without any name.

@@ -87,7 +87,7 @@ pub async fn of(parts: &Parts, audience: Audience) -> StatusReply {
         cluster: parts.cluster.to_string(),
         uptime_seconds: parts.platform.clock.boot().since(parts.started).as_secs(),
         mount: parts.mount.get().map(|mount| mount_status(mount)),
-        mds: match &parts.mds {
+        mds: match parts.mds.get() {
             Some(mds) => Some(mds.status().await),
             None => None,
         },

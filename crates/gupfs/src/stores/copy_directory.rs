@@ -1,0 +1,63 @@
+//! The log and the index of a copy of the metadata, in a store directory.
+
+use super::DescriptorBudget;
+use crate::store_dir::{StoreDir, make_dir};
+use futures_util::future::BoxFuture;
+use gupfs_copies::CopyFiles;
+use gupfs_platform::{Disk, Platform};
+use gupfs_store::index::Index;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+pub struct CopyDirectory {
+    mds: PathBuf,
+    log: PathBuf,
+    index: PathBuf,
+    budget: DescriptorBudget,
+    platform: Platform,
+}
+
+impl CopyDirectory {
+    pub fn new(store_dir: &StoreDir, budget: DescriptorBudget, platform: &Platform) -> Self {
+        CopyDirectory {
+            mds: store_dir.mds(),
+            log: store_dir.mds_log(),
+            index: store_dir.mds_index(),
+            budget,
+            platform: platform.clone(),
+        }
+    }
+}
+
+impl CopyFiles for CopyDirectory {
+    fn log_disk(&self) -> Result<Disk, String> {
+        Disk::real(&self.log).map_err(|error| format!("'{}': {error}", self.log.display()))
+    }
+
+    fn open_index(&self) -> Result<Index, String> {
+        Index::open_fjall(&self.index, self.budget.metadata)
+            .map_err(|error| format!("'{}': {error}", self.index.display()))
+    }
+
+    fn clear(&self) -> BoxFuture<'static, Result<(), String>> {
+        let (mds, log, index) = (self.mds.clone(), self.log.clone(), self.index.clone());
+        let tasks = self.platform.tasks.clone();
+        Box::pin(async move { tasks.blocking(move || clear(&mds, &[log, index])).await })
+    }
+}
+
+/// The directories are empty afterwards, also after a power loss.
+fn clear(parent: &Path, directories: &[PathBuf]) -> Result<(), String> {
+    let failed =
+        |path: &Path, error: &dyn std::fmt::Display| format!("'{}': {error}", path.display());
+    for directory in directories {
+        match std::fs::remove_dir_all(directory) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(directory, &error)),
+        }
+        make_dir(directory).map_err(|error| failed(directory, &error))?;
+    }
+    let synced = std::fs::File::open(parent).and_then(|parent| parent.sync_all());
+    synced.map_err(|error| failed(parent, &error))
+}
