@@ -20,7 +20,7 @@ struct Deadline {
     until: AtomicU64,
 }
 
-/// Nothing may be sent any more.
+/// Nothing may be sent any more. It is the largest number, so that no extension changes it.
 const ENDED: u64 = u64::MAX;
 
 impl SendDeadline {
@@ -39,12 +39,9 @@ impl SendDeadline {
 
     /// Moves the deadline to this boot time; never backwards. A deadline that has passed may be moved too. Does nothing after `end`.
     pub fn extend(&self, until: BootTime) {
-        let Some(deadline) = &self.0 else {
-            return;
-        };
-        let later = |had: u64| (had != ENDED).then(|| had.max(until.0.min(ENDED - 1)));
-        // An error means that it has ended.
-        let _ = deadline.until.fetch_update(SeqCst, SeqCst, later);
+        if let Some(deadline) = &self.0 {
+            deadline.until.fetch_max(until.0.min(ENDED - 1), SeqCst);
+        }
     }
 
     /// From now on nothing may be sent, not even after an `extend`.

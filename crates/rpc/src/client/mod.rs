@@ -9,25 +9,22 @@ mod connect_error;
 mod establish;
 #[cfg(test)]
 mod former_server_tests;
+mod options;
 mod race;
 mod reply_waiter;
 mod timers;
 
 pub use connect_error::{AddressFailures, ConnectError};
+pub use options::ClientConnectionOptions;
 
-use crate::client_key::AuthKey;
 use crate::frame::{Flags, PackedFrame, pack};
 use crate::framed_stream::FramedStream;
-use crate::handler::Handlers;
-use crate::handshake::{LocalIdentity, PeerIdentity};
+use crate::handshake::PeerIdentity;
 use crate::peer::{Peer, ReplyFuture, Transport};
 use crate::pending_requests::{PendingRequests, RequestHandling, RequestOutcome};
-use crate::send_deadline::SendDeadline;
-use crate::server_addresses::ServerAddresses;
-use crate::tls::TlsConfig;
-use gupfs_platform::{BootTime, Net, Platform, Task};
+use gupfs_platform::{BootTime, Task};
+use gupfs_proto::FsError;
 use gupfs_proto::wire::{Message, ReplyMessage};
-use gupfs_proto::{ClusterId, FsError};
 use parking_lot::Mutex;
 use reply_waiter::ReplyWaiter;
 use serde::Serialize;
@@ -35,33 +32,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-
-/// The server of a client connection, and how the connection behaves.
-#[derive(Clone)]
-pub struct ClientConnectionOptions {
-    /// Where the server listens. With several addresses the client connects to all of them at the same time, and uses the first that welcomes
-    /// it.
-    pub addresses: Arc<ServerAddresses>,
-    /// The name of the server in messages: "the metadata server", "an object server".
-    pub peer_name: String,
-    pub net: Net,
-    pub platform: Platform,
-    pub identity: LocalIdentity,
-    pub cluster: Option<ClusterId>,
-    pub key: Option<AuthKey>,
-    /// None: the connection is not encrypted.
-    pub tls: Option<TlsConfig>,
-    /// How long a request waits for its reply; None: as long as the connection object exists.
-    pub request_timeout: Option<Duration>,
-    /// A cancelled request must not take effect later: the client closes the connection when it cancels one, and the server
-    /// accepts the next connection of this process only when all requests of the previous one have ended.
-    pub fence: bool,
-    /// Handlers of the server's callbacks.
-    pub handlers: Handlers,
-    /// Until when this process may send to the server. After the deadline the connection closes, and connects again when an extension has
-    /// moved it.
-    pub send_deadline: SendDeadline,
-}
 
 /// A connection to a server that reconnects whenever it breaks, until it is dropped.
 pub struct ClientConnection {

@@ -63,8 +63,9 @@ impl ConnectRace {
         }
         let lost = ConnectError::Lost(reason);
         let index = (self.attempts.iter()).position(|attempts| attempts.address == address);
-        if let Some(index) = index {
-            self.record_failure(index, lost);
+        match index {
+            Some(index) => self.record_failure(index, lost),
+            None => self.shared.record_failure(Arc::new(lost)),
         }
     }
 
@@ -124,7 +125,8 @@ impl ConnectRace {
         let attempts = &mut self.attempts[index];
         let (server, address) = (&self.shared.options.peer_name, &attempts.address);
         tracing::debug!(server, address, %failure, "no connection");
-        attempts.failure = Some(Arc::new(failure));
+        let failure = Arc::new(failure);
+        attempts.failure = Some(failure.clone());
         attempts.running = None;
         let longest = match self.shared.options.addresses.are_several() {
             true => COPIES_RETRY_MAX,
@@ -135,23 +137,25 @@ impl ConnectRace {
             Some(pause) => Some((pause * 2).min(longest)),
         };
         self.update_addresses();
-        self.shared.record_failure(self.failure());
+        self.shared
+            .record_failure(self.all_failures().unwrap_or(failure));
     }
 
-    /// Why there is no connection: the error of the only address, or those of several.
-    fn failure(&self) -> Arc<ConnectError> {
+    /// Why there is no connection: the error of the only address, or those of several. None if no attempt at a known address has failed.
+    fn all_failures(&self) -> Option<Arc<ConnectError>> {
         let failure_of = |attempts: &AddressAttempts| {
             let failure = attempts.failure.clone();
             failure.map(|failure| (attempts.address.clone(), failure))
         };
         let failures: Vec<_> = self.attempts.iter().filter_map(failure_of).collect();
         match (&self.attempts[..], &failures[..]) {
-            ([_], [(_, failure)]) => failure.clone(),
-            _ => Arc::new(ConnectError::AtAddresses(AddressFailures {
+            (_, []) => None,
+            ([_], [(_, failure)]) => Some(failure.clone()),
+            _ => Some(Arc::new(ConnectError::AtAddresses(AddressFailures {
                 are_permanent: failures.len() == self.attempts.len()
                     && failures.iter().all(|(_, failure)| failure.is_permanent()),
                 failures,
-            })),
+            }))),
         }
     }
 }

@@ -101,7 +101,8 @@ async fn run_connection(
     reader: &mut FrameReader,
 ) {
     let (identity, from) = (peer.identity(), peer.address());
-    if identity.role != Role::Mds {
+    let is_limited = identity.role != Role::Mds;
+    if is_limited {
         peer.framed.set_send_deadline(&inner.send_deadline);
         if !inner.send_deadline.may_send() {
             tracing::debug!(
@@ -132,6 +133,9 @@ async fn run_connection(
     peer.close();
     inner.observer.disconnected(peer);
     let why = match why {
+        DisconnectReason::Closed(_) if is_limited && !inner.send_deadline.may_send() => {
+            "this process may not send any more".to_string()
+        }
         DisconnectReason::Closed(why) => why,
         DisconnectReason::ProtocolError(why) => {
             inner.log_protocol_error(from, &why);

@@ -96,22 +96,23 @@ pub async fn server(
     key: Option<ClusterKey>,
 ) -> RpcServer {
     let listener = net.listen(at).await.unwrap();
-    RpcServer::start(
-        listener,
-        RpcServerOptions {
-            platform: counting.platform.clone(),
-            identity: identity(1, Role::Mds),
-            cluster: CLUSTER,
-            key,
-            client_keys: Arc::new(AcceptAllClientKeys),
-            tls: None,
-            handlers: Handlers::none().with_peer_handler(counting.clone()),
-            observer: Arc::new(NoObserver),
-            capacity: Capacity::for_clients(CLIENTS_MAX),
-            admission: Arc::new(AdmitAll),
-            send_deadline: SendDeadline::none(),
-        },
-    )
+    RpcServer::start(listener, server_options(counting, key))
+}
+
+pub fn server_options(counting: &Arc<CountingServer>, key: Option<ClusterKey>) -> RpcServerOptions {
+    RpcServerOptions {
+        platform: counting.platform.clone(),
+        identity: identity(1, Role::Mds),
+        cluster: CLUSTER,
+        key,
+        client_keys: Arc::new(AcceptAllClientKeys),
+        tls: None,
+        handlers: Handlers::none().with_peer_handler(counting.clone()),
+        observer: Arc::new(NoObserver),
+        capacity: Capacity::for_clients(CLIENTS_MAX),
+        admission: Arc::new(AdmitAll),
+        send_deadline: SendDeadline::none(),
+    }
 }
 
 pub fn connection_options(

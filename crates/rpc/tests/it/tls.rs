@@ -11,16 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The certificate authority of a site.
-struct Ca {
+pub struct Ca {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 /// Certificate and key.
-type CertifiedKey = (String, String);
+pub type CertifiedKey = (String, String);
 
 impl Ca {
-    fn new() -> Ca {
+    pub fn new() -> Ca {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -37,11 +37,11 @@ impl Ca {
         (signed.pem(), key.serialize_pem())
     }
 
-    fn own(&self, name: &str) -> Option<CertifiedKey> {
+    pub fn own(&self, name: &str) -> Option<CertifiedKey> {
         Some(self.sign(name, |_| {}))
     }
 
-    fn tls(&self, own: Option<CertifiedKey>, ask_clients: bool) -> Option<TlsConfig> {
+    pub fn tls(&self, own: Option<CertifiedKey>, ask_clients: bool) -> Option<TlsConfig> {
         let own = own.as_ref();
         let parts = TlsMaterial {
             ca: self.pem.as_bytes(),
@@ -54,7 +54,7 @@ impl Ca {
 }
 
 /// Replies to a write with its bytes.
-struct Echo;
+pub struct Echo;
 
 impl Service<data::DataRequest, data::DataReply> for Echo {
     async fn handle(self: Arc<Self>, request: data::DataRequest) -> data::DataReply {
@@ -68,7 +68,7 @@ impl Service<data::DataRequest, data::DataReply> for Echo {
     }
 }
 
-async fn echoing(net: &Net, tls: Option<TlsConfig>) -> RpcServer {
+pub async fn echoing(net: &Net, tls: Option<TlsConfig>) -> RpcServer {
     RpcServer::start(
         net.listen(ADDRESS).await.unwrap(),
         RpcServerOptions {
@@ -93,7 +93,7 @@ fn connection(net: &Net, tls: Option<TlsConfig>) -> Arc<ClientConnection> {
     ClientConnection::connect(options)
 }
 
-fn write(bytes: Vec<u8>) -> data::DataRequest {
+pub fn write(bytes: Vec<u8>) -> data::DataRequest {
     data::DataRequest {
         session: SessionId(1),
         map_epoch: MapEpoch(1),

@@ -13,7 +13,7 @@ use crate::key::ClusterKey;
 use crate::limits::SILENCE_TIMEOUT;
 use crate::peer::Service;
 use crate::send_deadline::SendDeadline;
-use crate::serve::{AdmitAll, Capacity, NoObserver, RpcServer, RpcServerOptions};
+use crate::serve::{Admission, AdmitAll, Capacity, NoObserver, RpcServer, RpcServerOptions};
 use crate::server_addresses::ServerAddresses;
 use gupfs_platform::fake::{FakeNet, FakePlatform};
 use gupfs_platform::{Net, Platform};
@@ -75,6 +75,10 @@ pub(super) struct Fixture {
 
 impl Fixture {
     pub async fn new() -> Fixture {
+        Fixture::with_admission(Arc::new(AdmitAll)).await
+    }
+
+    pub async fn with_admission(admission: Arc<dyn Admission>) -> Fixture {
         let net = FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)));
         let platform = FakePlatform::new(1).platform();
         let options = RpcServerOptions {
@@ -87,7 +91,7 @@ impl Fixture {
             handlers: Handlers::none().with_service(Arc::new(Responder)),
             observer: Arc::new(NoObserver),
             capacity: Capacity::for_clients(1_000),
-            admission: Arc::new(AdmitAll),
+            admission,
             send_deadline: SendDeadline::none(),
         };
         let listener = net.host("server").listen(ADDRESS).await.unwrap();

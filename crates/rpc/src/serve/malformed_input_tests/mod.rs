@@ -1,5 +1,6 @@
 //! Tests of the real server with bytes that no gupfs program sends.
 
+mod before_verdict;
 mod byte_limits;
 mod fixture;
 mod former_versions;
