@@ -57,7 +57,7 @@ impl CopyPeers {
     pub fn copy_at(&self, address: &str, id: CopyId, run: Option<CopyRun>) -> CopyPeer {
         let mut connections = self.connections.lock();
         let connection = connections.entry(address.to_string()).or_insert_with(|| {
-            let addresses = ServerAddresses::one(address);
+            let addresses = ServerAddresses::fixed(address);
             let mut options =
                 self.identity
                     .mds_connection_options(&addresses, &self.local, Handlers::none());

@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub struct ServerAddresses {
     configured: Vec<String>,
     learned: Mutex<Vec<String>>,
+    /// It stands for one process: what the server names is not used.
+    is_fixed: bool,
 }
 
 impl ServerAddresses {
@@ -33,6 +35,16 @@ impl ServerAddresses {
         Arc::new(ServerAddresses {
             configured,
             learned: Mutex::default(),
+            is_fixed: false,
+        })
+    }
+
+    /// A server at this address alone, whatever addresses it names: a certain copy.
+    pub fn fixed(address: &str) -> Arc<ServerAddresses> {
+        Arc::new(ServerAddresses {
+            configured: vec![address.to_string()],
+            learned: Mutex::default(),
+            is_fixed: true,
         })
     }
 
@@ -51,6 +63,9 @@ impl ServerAddresses {
     /// Replaces the learned addresses by those that the server has named. Drops duplicates, addresses longer than
     /// `SERVER_ADDRESS_MAX`, and all beyond `SERVER_ADDRESSES_MAX` with the configured ones.
     pub fn learn(&self, mut addresses: Vec<String>) {
+        if self.is_fixed {
+            return;
+        }
         addresses.retain(|address| address.len() <= SERVER_ADDRESS_MAX);
         let mut all = self.configured.clone();
         add(&mut all, addresses);
@@ -85,6 +100,13 @@ mod tests {
         assert_eq!(addresses.all(), named(&["a:1", "c:1", "d:1"]));
         addresses.learn(named(&["a:1"]));
         assert!(!addresses.are_several());
+    }
+
+    #[test]
+    fn a_fixed_address_stays_alone() {
+        let addresses = ServerAddresses::fixed("a:1");
+        addresses.learn(named(&["b:1"]));
+        assert_eq!(addresses.all(), named(&["a:1"]));
     }
 
     #[test]

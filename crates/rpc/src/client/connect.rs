@@ -6,7 +6,7 @@ use super::race::ConnectRace;
 use crate::frame::{Flags, Frame, FrameLimits, Head, pack};
 use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError};
 use crate::handler::RequestSource;
-use crate::handshake::PeerIdentity;
+use crate::handshake::{PeerIdentity, addresses_in};
 use crate::limits::{PING_INTERVAL, RETRY_MAX};
 use crate::pending_requests::RequestOutcome;
 use gupfs_proto::FsError;
@@ -97,7 +97,13 @@ async fn read_frames(
             );
         }
         match (frame.head.kind, frame.head.is_reply()) {
-            (MessageKind::LINK, _) => {} // a ping
+            (MessageKind::LINK, _) => {
+                let addresses = addresses_in(&frame.body);
+                // As after a handshake: all requests of a fenced connection go to one process.
+                if !addresses.is_empty() && !shared.options.fence {
+                    shared.options.addresses.learn(addresses);
+                }
+            }
             (_, true) => handle_reply(shared, frame),
             (_, false) => handle_callback(shared, framed, frame),
         }

@@ -160,11 +160,17 @@ impl FramedStream {
 
     /// Sends a ping: an empty frame that shows that this process is alive.
     pub fn send_ping(&self) {
-        let empty = EncodedMessage {
+        self.send_ping_with(Vec::new());
+    }
+
+    /// Sends a ping with a body, which receivers of former versions ignore.
+    pub fn send_ping_with(&self, body: Vec<u8>) {
+        let message = EncodedMessage {
             min_version: LINK_VERSION,
+            body,
             ..EncodedMessage::default()
         };
-        if let Ok(packed) = pack(MessageKind::LINK, Flags::empty(), 0, empty) {
+        if let Ok(packed) = pack(MessageKind::LINK, Flags::empty(), 0, message) {
             self.send(packed);
         }
     }

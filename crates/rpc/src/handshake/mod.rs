@@ -33,7 +33,7 @@ pub(crate) use messages::offered_versions;
 pub(crate) use messages::supported_versions;
 use messages::{LINK_WITH_CHECKSUMMED, LINK2_LABELS, labels_of, link_version};
 pub use messages::{LocalIdentity, PeerIdentity, Role};
-pub use verdict::{send_rejection, send_transport_rejection};
+pub use verdict::{addresses_in, pack_addresses, send_rejection, send_transport_rejection};
 
 use crate::frame::{Flags, FrameLimits, pack};
 use crate::frame_mac::{FrameMacKey, FrameMacKeys};

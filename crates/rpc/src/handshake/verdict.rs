@@ -43,6 +43,20 @@ pub(super) async fn receive_verdict(
     Ok((verdict, ServerList::read(rest)))
 }
 
+/// The addresses of all copies of a server as the body of a ping; empty if there are none.
+pub fn pack_addresses(addresses: &[String]) -> Vec<u8> {
+    let list = ServerList::that_fits(addresses, 0);
+    match list.addresses.is_empty() {
+        true => Vec::new(),
+        false => postcard::to_stdvec(&list).expect("a list is plain data"),
+    }
+}
+
+/// The addresses in the body of a ping; none if it has none, or is not valid.
+pub fn addresses_in(body: &[u8]) -> Vec<String> {
+    ServerList::read(body)
+}
+
 impl ServerList {
     /// As many of the addresses as fit into the body behind a verdict of this length.
     fn that_fits(addresses: &[String], verdict_len: usize) -> ServerList {

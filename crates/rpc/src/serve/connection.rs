@@ -93,7 +93,7 @@ async fn run_if_admitted(
     }
 }
 
-/// Runs a connection from the welcome message to its end. Only metadata servers get a welcome after the deadline for sending.
+/// Runs a connection from the welcome message to its end. Clients and object servers get no welcome after the deadline for sending.
 async fn run_connection(
     inner: &Arc<Inner>,
     peer: &Arc<ConnectedPeer>,
@@ -101,7 +101,8 @@ async fn run_connection(
     reader: &mut FrameReader,
 ) {
     let (identity, from) = (peer.identity(), peer.address());
-    let is_limited = identity.role != Role::Mds;
+    // Other metadata servers, and commands that ask for the state of this process, get answers in any case.
+    let is_limited = !matches!(identity.role, Role::Mds | Role::Visitor);
     if is_limited {
         peer.framed.set_send_deadline(&inner.send_deadline);
         if !inner.send_deadline.may_send() {

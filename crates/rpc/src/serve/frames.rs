@@ -5,6 +5,7 @@ use crate::connected_peer::ConnectedPeer;
 use crate::frame::{Flags, Frame, FrameError, FrameLimits, Head, pack};
 use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError};
 use crate::handler::{ErasedHandler, RequestSource, WireReplyFuture};
+use crate::handshake::pack_addresses;
 use crate::limits::{BUSY_HINT, QUEUED_REPLIES_MAX};
 use crate::load::{AnnouncedBytes, RequestGuard};
 use crate::pending_requests::RequestOutcome;
@@ -76,8 +77,12 @@ async fn read_frame(
     }
     match handler {
         Some(handler) => start_request(inner, peer, frame, handler, announced)?,
-        // The server replies to a ping with a ping, so that both sides receive something.
-        None if head.kind == MessageKind::LINK => peer.framed.send_ping(),
+        // The server replies to a ping with a ping, so that both sides receive something. A peer that stays connected for long learns of new
+        // copies by it.
+        None if head.kind == MessageKind::LINK => {
+            let addresses = pack_addresses(&inner.admission.addresses());
+            peer.framed.send_ping_with(addresses);
+        }
         None => {
             let outcome = RequestOutcome::Replied {
                 body: frame.body,

@@ -7,6 +7,7 @@ mod take_over;
 use crate::fixture::*;
 use gupfs_platform::{Net, Platform};
 use gupfs_rpc::*;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -19,6 +20,8 @@ struct ServerCopy {
     counting: Arc<CountingServer>,
     server: RpcServer,
     is_owner: Arc<watch::Sender<bool>>,
+    /// The addresses that it names.
+    copies: Arc<Mutex<Vec<String>>>,
 }
 
 /// Holds the connections of clients for some time.
@@ -26,7 +29,7 @@ struct Standby {
     is_owner: Arc<watch::Sender<bool>>,
     platform: Platform,
     hold: Duration,
-    copies: Vec<String>,
+    copies: Arc<Mutex<Vec<String>>>,
 }
 
 impl Admission for Standby {
@@ -43,7 +46,7 @@ impl Admission for Standby {
     }
 
     fn addresses(&self) -> Vec<String> {
-        self.copies.clone()
+        self.copies.lock().clone()
     }
 }
 
@@ -61,11 +64,13 @@ impl ServerCopy {
     ) -> ServerCopy {
         let counting = CountingServer::new(platform(1));
         let is_owner = Arc::new(watch::Sender::new(false));
+        let copies: Vec<String> = copies.iter().map(|copy| copy.to_string()).collect();
+        let copies = Arc::new(Mutex::new(copies));
         let admission = Standby {
             is_owner: is_owner.clone(),
             platform: counting.platform.clone(),
             hold,
-            copies: copies.iter().map(|copy| copy.to_string()).collect(),
+            copies: copies.clone(),
         };
         let options = RpcServerOptions {
             admission: Arc::new(admission),
@@ -76,6 +81,7 @@ impl ServerCopy {
             counting,
             server,
             is_owner,
+            copies,
         }
     }
 

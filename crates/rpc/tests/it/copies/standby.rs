@@ -100,3 +100,24 @@ async fn a_server_rejects_a_connection_that_its_admission_does_not_decide() {
     let why = "the server rejected the connection: the server does not serve yet";
     assert_eq!(error.to_string(), why);
 }
+
+/// A copy is added while the client stays connected.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_stays_connected_learns_of_new_copies() {
+    let net = net();
+    let first = ServerCopy::start(&net.host("m1"), "m1:1", SECOND, &["m1:1"]).await;
+    first.become_owner();
+    let options = options(&net.host("a"), &["m1:1"]);
+    let known = options.addresses.clone();
+    let connection = ClientConnection::connect(options);
+    calls(connection.peer(), 1).await;
+    let second = ServerCopy::start(&net.host("m2"), "m2:1", SECOND, &[]).await;
+    *first.copies.lock() = vec!["m1:1".into(), "m2:1".into()];
+    tokio::time::sleep(3 * SECOND).await;
+    assert_eq!(known.all(), ["m1:1", "m2:1"]);
+    second.become_owner();
+    drop(first.server);
+    net.kill("m1");
+    calls(connection.peer(), 2).await;
+    assert_eq!(*second.counting.handled.lock(), [2]);
+}
