@@ -29,12 +29,17 @@ pub enum CopiesError {
     },
     #[error("the arbiter has no register for this cluster: start the first metadata server")]
     NoCluster,
+    #[error("this copy was removed from the copies of the metadata")]
+    Removed,
     #[error("a cluster has at most {0} copies of its metadata; remove one first")]
     TooManyCopies(usize),
     #[error("the metadata cannot be opened")]
     Store(#[from] KvError),
     #[error("{0}")]
     Files(String),
+    /// An administrator asked for something that is not possible.
+    #[error("{0}")]
+    NotPossible(String),
     /// Another host owns the metadata now.
     #[error("{0}")]
     Deposed(String),

@@ -1,5 +1,6 @@
 //! The files of a copy.
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use gupfs_platform::Disk;
 use gupfs_store::index::Index;
@@ -20,4 +21,16 @@ pub trait CopyFiles: Send + Sync + 'static {
 
     /// Removes the log and the index, which are closed: both are new and empty afterwards.
     fn clear(&self) -> BoxFuture<'static, Result<(), String>>;
+
+    /// The list of the clients' keys as this host has it; None if it has none. It may wait for the disk.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    fn read_key_list(&self) -> Result<Option<Bytes>, String>;
+
+    /// Replaces the list of the clients' keys, durably. It may wait for the disk.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    fn write_key_list(&self, list: &[u8]) -> Result<(), String>;
 }

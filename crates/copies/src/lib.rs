@@ -20,6 +20,7 @@ mod owner;
 mod peers;
 mod register;
 mod register_access;
+mod report;
 mod step;
 mod take_over;
 
@@ -28,5 +29,5 @@ pub use files::CopyFiles;
 pub use host::CopyHost;
 pub use options::CopyOptions;
 pub use own::{MetadataCopy, OwnedStore};
-pub use owner::{CopyLag, Ownership};
+pub use owner::Ownership;
 pub use register::{Member, Register, RegisterError, Standing};

@@ -33,6 +33,9 @@ pub const RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// The register is read again after this time even if the arbiter has told of no change.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// For so long after an orderly stop the other copies let the one take over that was named.
+pub const PREFERRED_WAIT: Duration = Duration::from_secs(1);
+
 /// If no copy has kept its memory, the most advanced of a majority owns the metadata after this time; sooner when all have
 /// answered.
 pub const ELECTION_WAIT: Duration = Duration::from_secs(30);
@@ -42,3 +45,6 @@ pub const PART_BYTES: usize = 3 << 20;
 
 /// Copies of one cluster. The register, which holds their addresses, is small.
 pub const MEMBERS_MAX: usize = 8;
+
+/// Bytes of the list of the clients' keys: some ten thousand keys.
+pub const KEY_LIST_MAX: usize = 4 << 20;

@@ -3,19 +3,22 @@
 use crate::election::{self, Election, Vote};
 use crate::error::CopiesError;
 use crate::host::{CopyHost, text_of};
-use crate::limits::{ASK_TIMEOUT, ELECTION_WAIT, MEMBERS_MAX, RETRY_PAUSE, TERM, WATCH_TIMEOUT};
+use crate::limits::{
+    ASK_TIMEOUT, ELECTION_WAIT, MEMBERS_MAX, PREFERRED_WAIT, RETRY_PAUSE, TERM, WATCH_TIMEOUT,
+};
 use crate::options::CopyOptions;
 use crate::owner::{Ownership, OwnershipInput};
 use crate::peers::CopyPeers;
 use crate::register::{Member, Register, Standing};
 use crate::register_access::{Edit, KnownRegister, RegisterAccess};
+use crate::report;
 use crate::step::{OwnView, Step, next_step};
 use crate::take_over;
 use futures_util::future::join_all;
 use gupfs_platform::BootTime;
 use gupfs_platform::arbiter::limits::CLOCK_PERCENT;
 use gupfs_proto::OwnerEpoch;
-use gupfs_proto::copy::{CopyLogState, CopyOp};
+use gupfs_proto::copy::{CopiesReport, CopyLogState, CopyOp};
 use gupfs_store::kv::{Kv, KvRecovery};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -63,11 +66,12 @@ impl MetadataCopy {
             .and_then(|known| known.register.clone())
     }
 
-    /// Whether an owner's lease was alive when the register was read last.
-    pub fn is_held(&self) -> bool {
-        self.register
-            .known()
-            .is_some_and(|known| known.state.is_held)
+    /// The copies as this process knows them; `ownership` if it is the owner. None before it has read the register.
+    pub fn report(&self, ownership: Option<&Ownership>) -> Option<CopiesReport> {
+        let known = self.register.known()?;
+        let register = known.register.as_ref()?;
+        let is_held = known.state.is_held;
+        Some(report::of(self.options.id, register, is_held, ownership))
     }
 
     /// Opens the copy, and keeps it until this host owns the metadata.
@@ -76,10 +80,17 @@ impl MetadataCopy {
     /// As `CopiesError` says; the process must end.
     pub async fn own(&self) -> Result<OwnedStore, CopiesError> {
         self.host.open(self.options.may_begin).await?;
+        let mut was_member = false;
         loop {
             let known = self.register.read().await?;
             if let Some(register) = &known.register {
                 self.check(register)?;
+                let own = register.member(self.options.id);
+                let is_member = own.is_some_and(|own| own.run == self.options.run);
+                if was_member && own.is_none() {
+                    return Err(CopiesError::Removed);
+                }
+                was_member |= is_member;
             }
             let until = self.options.platform.clock.boot() + WATCH_TIMEOUT;
             match next_step(known.register.as_ref(), known.state.is_held, &self.view()) {
@@ -87,6 +98,15 @@ impl MetadataCopy {
                 Step::Join => self.join().await?,
                 Step::Begin | Step::TakeOver => {
                     if let Some(owned) = self.try_take(&known, true).await? {
+                        return Ok(owned);
+                    }
+                }
+                Step::Yield => {
+                    let until = self.options.platform.clock.boot() + PREFERRED_WAIT;
+                    self.register.wait_changed(&known, until).await;
+                    let later = self.register.read().await?;
+                    let is_same = later.state == known.state;
+                    if is_same && let Some(owned) = self.try_take(&later, true).await? {
                         return Ok(owned);
                     }
                 }
@@ -205,6 +225,7 @@ impl MetadataCopy {
         let ownership = Ownership::begin(OwnershipInput {
             platform: self.options.platform.clone(),
             id: self.options.id,
+            files: self.options.files.clone(),
             store: self.options.kv.log.store,
             register: self.register.clone(),
             peers: CopyPeers::new(&self.options.identity, &self.options.local),
@@ -240,6 +261,7 @@ impl MetadataCopy {
                 shards: self.options.shards,
                 epoch: OwnerEpoch(self.host.epoch().0 + 1),
                 owner: own.id,
+                preferred: None,
                 members: vec![own],
             };
         };
@@ -249,6 +271,7 @@ impl MetadataCopy {
             former.standing = Standing::Struck;
         }
         next.owner = own.id;
+        next.preferred = None;
         next.put(own);
         next
     }

@@ -2,6 +2,7 @@
 
 use crate::limits::MEMBERS_MAX;
 use bytes::Bytes;
+pub use gupfs_proto::copy::CopyStanding as Standing;
 use gupfs_proto::limits::ADDRESS_MAX;
 use gupfs_proto::{ClusterId, CopyId, CopyRun, Incarnation, OwnerEpoch, VirtualShards};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ pub struct Register {
     /// It rises with each owner.
     pub epoch: OwnerEpoch,
     pub owner: CopyId,
+    /// The copy that is to own the metadata next; the others let it be the first.
+    pub preferred: Option<CopyId>,
     /// The copies, the owner among them, in the order of their ids.
     pub members: Vec<Member>,
 }
@@ -25,21 +28,12 @@ pub struct Register {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Member {
     pub id: CopyId,
-    /// The process that the standing is about.
+    /// The process that the standing is about: everything that was answered is in the memory of one that counts, and everything that was said to be durable
+    /// is on its disk.
     pub run: CopyRun,
     /// "host:port", where other hosts reach it.
     pub address: String,
     pub standing: Standing,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Standing {
-    /// Everything that was answered is in the memory of this process, and everything that was said to be durable is on its disk.
-    Counting,
-    /// The process waits for the owner to bring it up to date.
-    Joining,
-    /// It failed, or its host was away: the owner goes on without it.
-    Struck,
 }
 
 /// Why the register's value cannot be used.
@@ -132,6 +126,7 @@ mod tests {
             shards: VirtualShards(64),
             epoch: OwnerEpoch(9),
             owner: CopyId(3),
+            preferred: None,
             members: vec![member(1, Standing::Counting), member(3, Standing::Counting)],
         }
     }

@@ -96,7 +96,7 @@ impl RegisterAccess {
             let value = wanted.encode();
             match (self.arbiter.change(known.state.revision, value)).await {
                 // The new state is read: the caller may wait for a change after it.
-                Ok(ChangeResult::Done(_)) => known = self.read().await?,
+                Ok(ChangeResult::Done(_)) => return self.read().await,
                 Ok(ChangeResult::Conflict(state)) => known = self.note(state)?,
                 Err(ArbiterError::Refused(why)) => {
                     return Err(CopiesError::Arbiter(ArbiterError::Refused(why)));

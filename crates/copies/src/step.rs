@@ -26,6 +26,8 @@ pub enum Step {
     Join,
     /// This process counts, and there is no owner any more.
     TakeOver,
+    /// As `TakeOver`, but another copy is to be the first.
+    Yield,
     /// This host counted, and its process lost its memory. If all others lost theirs, too, the most advanced log goes on.
     Elect,
     /// There is no register, and this host may not begin one.
@@ -53,7 +55,15 @@ pub fn next_step(register: Option<&Register>, is_held: bool, own: &OwnView) -> S
         (true, false, _) if register.owner == own.id => Step::Wait,
         (true, false, _) | (true, true, Some(Standing::Struck)) => Step::Join,
         (true, ..) => Step::Wait,
-        (false, true, Some(Standing::Counting)) if own.is_open => Step::TakeOver,
+        (false, true, Some(Standing::Counting)) if own.is_open => {
+            match register
+                .preferred
+                .is_none_or(|preferred| preferred == own.id)
+            {
+                true => Step::TakeOver,
+                false => Step::Yield,
+            }
+        }
         (false, false, Some(Standing::Counting)) if own.is_open => Step::Elect,
         (false, ..) => Step::Wait,
     }
@@ -85,6 +95,7 @@ mod tests {
             shards: VirtualShards(1),
             epoch: OwnerEpoch(5),
             owner,
+            preferred: None,
             members: Vec::new(),
         };
         let member = |id, run, standing| Member {
@@ -109,6 +120,11 @@ mod tests {
         use Standing::{Counting, Joining, Struck};
         assert_eq!(step(OTHER, Some((7, Counting)), false), Step::TakeOver);
         assert_eq!(step(OTHER, Some((7, Counting)), true), Step::Wait);
+        let mut moving = register(OTHER, Some((7, Counting)));
+        for (preferred, expected) in [(ME, Step::TakeOver), (OTHER, Step::Yield)] {
+            moving.preferred = Some(preferred);
+            assert_eq!(next_step(Some(&moving), false, &own()), expected);
+        }
         for standing in [Joining, Struck] {
             assert_eq!(step(OTHER, Some((7, standing)), false), Step::Wait);
         }

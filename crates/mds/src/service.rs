@@ -32,7 +32,9 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
             }
             ClusterRequest::Map => Ok(ClusterReplyBody::Map(self.parts.targets.map())),
             // Only the binary that composed the process knows all that runs in it.
-            ClusterRequest::Status => Err(FsError::NotSupported),
+            ClusterRequest::Status
+            | ClusterRequest::Copies
+            | ClusterRequest::ChangeCopies { .. } => Err(FsError::NotSupported),
             ClusterRequest::RegisterTarget { incarnation } => {
                 self.parts.target_records.admit(incarnation).await
             }

@@ -1,6 +1,7 @@
 //! Cluster requests: reports of object servers to the metadata server about their targets, and requests for the cluster map and
 //! status.
 
+use crate::copy::{CopiesChange, CopiesReport};
 use crate::data::TargetCapacity;
 use crate::domain::DomainName;
 use crate::error::FsError;
@@ -86,6 +87,13 @@ pub enum ClusterRequest {
         ost: OstId,
         from: Option<LostFilePosition>,
     },
+    /// The copies of the metadata, as the process that gets the request knows them. The reply is `Copies`.
+    ///
+    /// # Errors
+    /// `NotSupported` where the metadata has no copies.
+    Copies,
+    /// An administrator has another copy own the metadata, or removes one. The owner replies with `Copies`.
+    ChangeCopies { change: CopiesChange },
 }
 
 /// A target that is about to be stopped.
@@ -427,6 +435,7 @@ pub enum ClusterReplyBody {
     },
     Resync(ResyncState),
     DrainNeeds(DrainNeeds),
+    Copies(CopiesReport),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

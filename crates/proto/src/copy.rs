@@ -40,6 +40,8 @@ pub enum CopyOp {
         upto: LogPosition,
         records: Bytes,
     },
+    /// The list of the clients' keys, as the owner's directory has it now; its bytes are the payload. The copy keeps it, durably.
+    KeyList { owner: OwnerEpoch, list: Bytes },
     /// All records that the copy has are to survive a power loss of its host.
     Sync { owner: OwnerEpoch },
     /// This host takes over: the copy obeys no owner before it from now on.
@@ -124,6 +126,7 @@ impl CopyOp {
             CopyOp::Promise { .. } => "promise",
             CopyOp::Release { .. } => "release",
             CopyOp::Append { .. } => "append",
+            CopyOp::KeyList { .. } => "key_list",
             CopyOp::Sync { .. } => "sync",
             CopyOp::Obey { .. } => "obey",
             CopyOp::CutTo { .. } => "cut_to",
@@ -140,6 +143,7 @@ impl CopyOp {
             CopyOp::Promise { owner }
             | CopyOp::Release { owner }
             | CopyOp::Append { owner, .. }
+            | CopyOp::KeyList { owner, .. }
             | CopyOp::Sync { owner }
             | CopyOp::Obey { owner }
             | CopyOp::CutTo { owner, .. }
@@ -148,4 +152,55 @@ impl CopyOp {
             | CopyOp::EndSnapshot { owner, .. } => Some(*owner),
         }
     }
+}
+
+/// The copies of the metadata, as one of them knows them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CopiesReport {
+    /// The copy that reports.
+    pub reporter: CopyId,
+    pub epoch: OwnerEpoch,
+    /// An owner's lease is alive.
+    pub is_held: bool,
+    /// Why the arbiter did not renew the owner's lease: the owner serves by the promises of the copies that count, and changes no membership.
+    pub arbiter_error: Option<String>,
+    pub members: Vec<CopyReport>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CopyReport {
+    pub copy: CopyId,
+    /// "host:port", where other hosts reach it.
+    pub address: String,
+    pub is_owner: bool,
+    pub standing: CopyStanding,
+    /// Batches of the owner that it does not have, and that it has not synced, as far as the owner knows. None: this reporter is not the
+    /// owner.
+    pub behind: Option<u64>,
+    pub unsynced: Option<u64>,
+    /// Parts of a snapshot that it has got.
+    pub snapshot_parts: Option<u64>,
+    /// Why it was struck last, and how often by this owner.
+    pub struck: Option<String>,
+    pub strikes: u32,
+}
+
+/// Whether a copy has everything that was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum CopyStanding {
+    /// It has; it can take over.
+    Counting,
+    /// The owner brings it up to date.
+    Joining,
+    /// It failed, or its host is away.
+    Struck,
+}
+
+/// What an administrator changes about the copies.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum CopiesChange {
+    /// The owner stops in order, and this copy is the next owner. It counts.
+    Move { to: CopyId },
+    /// This copy is none any more. It is not the owner.
+    Remove { copy: CopyId },
 }

@@ -82,6 +82,7 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::ManageDrain { .. }
             | cluster::ClusterRequest::DrainRoom { .. }
             | cluster::ClusterRequest::DrainNeeds { .. }
+            | cluster::ClusterRequest::ChangeCopies { .. }
             | cluster::ClusterRequest::LostFiles { .. }
             | cluster::ClusterRequest::Drain { .. }
             | cluster::ClusterRequest::RemoveTarget { .. }
@@ -90,7 +91,8 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::TargetsStop { .. }
             | cluster::ClusterRequest::Resync { .. }
             | cluster::ClusterRequest::Verifiers { .. } => &[Role::Oss],
-            cluster::ClusterRequest::Map
+            cluster::ClusterRequest::Copies
+            | cluster::ClusterRequest::Map
             | cluster::ClusterRequest::Status
             | cluster::ClusterRequest::Domains => &Role::ALL,
         }

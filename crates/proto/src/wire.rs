@@ -83,7 +83,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 6] = [
     // 7: names of failure domains (two requests and a reply); acceptance of a target's loss (a request and its reply);
     // rate, pauses and room of drains (two requests and their replies). 8: rebalances (a request and its reply). 9: targets that are
     // about to be stopped, and the pace of resyncs (two requests and their replies). 10: what a drain needs (a request and its reply).
-    (MessageKind::CLUSTER, 2, 10),
+    // 11: the copies of the metadata (two requests and their reply).
+    (MessageKind::CLUSTER, 2, 11),
     (MessageKind::COPY, 1, 1),
 ];
 
@@ -284,6 +285,7 @@ fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
         cluster::ClusterRequest::Rebalance { .. } => 8,
         cluster::ClusterRequest::TargetsStop { .. } | cluster::ClusterRequest::Resync { .. } => 9,
         cluster::ClusterRequest::DrainNeeds { .. } => 10,
+        cluster::ClusterRequest::Copies | cluster::ClusterRequest::ChangeCopies { .. } => 11,
         _ => 2,
     }
 }
@@ -404,9 +406,9 @@ impl Message for copy::CopyRequest {
 
     fn encode(mut self) -> EncodedMessage {
         let payload = match &mut self.op {
-            copy::CopyOp::Append { records, .. } | copy::CopyOp::SnapshotPart { records, .. } => {
-                std::mem::take(records)
-            }
+            copy::CopyOp::Append { records, .. }
+            | copy::CopyOp::SnapshotPart { records, .. }
+            | copy::CopyOp::KeyList { list: records, .. } => std::mem::take(records),
             _ => Bytes::new(),
         };
         encode_body(&self, payload)
@@ -416,7 +418,9 @@ impl Message for copy::CopyRequest {
         const NAME: &str = "a request to a copy";
         let mut request: copy::CopyRequest = decode_body(NAME, body)?;
         match &mut request.op {
-            copy::CopyOp::Append { records, .. } | copy::CopyOp::SnapshotPart { records, .. } => {
+            copy::CopyOp::Append { records, .. }
+            | copy::CopyOp::SnapshotPart { records, .. }
+            | copy::CopyOp::KeyList { list: records, .. } => {
                 attach_payload(NAME, records, payload)?;
             }
             _ => check_no_payload(NAME, &payload)?,

@@ -40,6 +40,7 @@ impl Service<CopyRequest, CopyReply> for CopyHost {
                 upto,
                 records,
             } => self.append((owner, after, upto), records).await,
+            CopyOp::KeyList { list, .. } => self.keep_key_list(list).await,
             CopyOp::Sync { .. } => self.sync().await,
             CopyOp::CutTo { end, .. } => self.cut_to(end).await,
             CopyOp::BeginSnapshot { owner, at } => self.begin_snapshot(owner, at).await,
@@ -89,6 +90,14 @@ impl CopyHost {
             AppendError::Malformed { .. } => CopyRefusal::Malformed,
             AppendError::Log(error) => CopyRefusal::Failed(text_of(&error)),
         })
+    }
+
+    async fn keep_key_list(&self, list: Bytes) -> Result<LogPosition, CopyRefusal> {
+        let files = self.files.clone();
+        let tasks = &self.platform.tasks;
+        let kept = tasks.blocking(move || files.write_key_list(&list));
+        kept.await.map_err(CopyRefusal::Failed)?;
+        Ok(LogPosition::default())
     }
 
     async fn sync(&self) -> Result<LogPosition, CopyRefusal> {

@@ -174,6 +174,7 @@ impl OwnerShared {
         // A copy that counts could take over: the owner's right may rest on the promises of the others alone.
         let promise = CopyOp::Promise { owner: self.epoch };
         copy.call(promise, ASK_TIMEOUT).await?;
+        self.send_key_list_to(copy).await?;
         let run = copy.run.ok_or(CopyCallError::Malformed)?;
         let counted = self.edit(|register| {
             let member = register.member(copy.id)?;

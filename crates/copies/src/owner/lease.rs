@@ -47,6 +47,7 @@ impl OwnerShared {
         while !self.is_deposed() {
             let next = self.platform.clock.boot() + RENEW_INTERVAL;
             futures_util::future::join(self.renew_lease(), self.renew_promises()).await;
+            self.send_key_list().await;
             self.platform.clock.sleep_until(next).await;
         }
     }

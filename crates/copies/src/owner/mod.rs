@@ -5,7 +5,9 @@
 //! Never  decides that this host becomes the owner; changes the register of a later epoch.
 //! Enter  at `Ownership::begin`, whose `copies` the log is opened with, then `Ownership::serve`.
 
+mod administer;
 mod join;
+mod key_list;
 mod lag;
 mod lease;
 mod ship;
@@ -16,18 +18,21 @@ mod watch;
 pub use lag::CopyLag;
 pub use ship::Shipper;
 
+use crate::files::CopyFiles;
 use crate::peers::{CopyPeer, CopyPeers};
 use crate::register::Register;
 use crate::register_access::RegisterAccess;
+use bytes::Bytes;
 use gupfs_platform::arbiter::ArbiterLease;
 use gupfs_platform::{BootTime, Platform, Task};
 use gupfs_proto::copy::LogPosition;
-use gupfs_proto::{CopyId, CopyRun, OwnerEpoch};
+use gupfs_proto::{CopyId, CopyRun, OwnerEpoch, Seq};
 use gupfs_rpc::SendDeadline;
 use gupfs_store::kv::Kv;
 use gupfs_store::log::{CopySet, StoreId};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::Notify;
 
@@ -53,6 +58,12 @@ pub struct OwnerShared {
     lag: Mutex<BTreeMap<CopyId, CopyLag>>,
     lease: Mutex<Option<ArbiterLease>>,
     right: Mutex<lease::Right>,
+    files: Arc<dyn CopyFiles>,
+    /// The list of the clients' keys that the copies that count have.
+    key_list: Mutex<Option<Bytes>>,
+    /// An administrator has another copy own the metadata.
+    is_moving: AtomicBool,
+    move_notify: Notify,
     kv: OnceLock<Weak<Kv>>,
     /// Why this host is the owner no more.
     deposed: OnceLock<String>,
@@ -63,6 +74,7 @@ pub struct OwnerShared {
 pub struct OwnershipInput {
     pub platform: Platform,
     pub id: CopyId,
+    pub files: Arc<dyn CopyFiles>,
     pub store: StoreId,
     pub register: Arc<RegisterAccess>,
     pub peers: CopyPeers,
@@ -98,6 +110,10 @@ impl Ownership {
             lag: Mutex::default(),
             lease: Mutex::new(Some(input.lease)),
             right: Mutex::new(lease::Right::by_lease(input.alive_until)),
+            files: input.files,
+            key_list: Mutex::default(),
+            is_moving: AtomicBool::new(false),
+            move_notify: Notify::new(),
             kv: OnceLock::new(),
             deposed: OnceLock::new(),
             deposed_notify: Notify::new(),
@@ -144,6 +160,12 @@ impl Ownership {
         self.stop_tasks();
         self.shared.send_deadline.end();
         self.shared.release().await;
+    }
+
+    /// The owner's last batch; None once its store is closed.
+    pub fn last(&self) -> Option<Seq> {
+        let kv = self.shared.kv.get()?.upgrade()?;
+        Some(kv.last_seq())
     }
 
     /// Whether this process may answer now, and what stands in the way of its right.

@@ -3,6 +3,8 @@
 use super::cluster::{Cluster, HOSTS};
 use super::host::Host;
 use gupfs_platform::fake::{ArbiterFaults, FakeRandom};
+use gupfs_proto::CopyId;
+use gupfs_proto::copy::CopiesChange;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -91,10 +93,26 @@ async fn stop(cluster: &Arc<Cluster>, random: &FakeRandom, host: &Arc<Host>) {
     let Some((_, owned)) = host.owned() else {
         return;
     };
-    println!("  {} stops in order", host.name);
-    cluster.count("orderly stop");
-    owned.stop.notify_one();
+    let to = &cluster.hosts[random.below(HOSTS as u64) as usize];
+    let change = CopiesChange::Move {
+        to: CopyId(to.number as u64 + 1),
+    };
+    if random.one_in(2)
+        && let Ok(Ok(())) = limited(owned.ownership.administer(&change)).await
+    {
+        println!("  {} moves the metadata to {}", host.name, to.name);
+        cluster.count("move");
+    } else {
+        println!("  {} stops in order", host.name);
+        cluster.count("orderly stop");
+        owned.stop.notify_one();
+    }
     pause(random, 3_000).await;
+}
+
+/// The host may be frozen meanwhile.
+async fn limited<T>(doing: impl Future<Output = T>) -> Result<T, tokio::time::error::Elapsed> {
+    tokio::time::timeout(Duration::from_secs(2), doing).await
 }
 
 async fn lose_all(cluster: &Arc<Cluster>, random: &FakeRandom) {

@@ -1,7 +1,8 @@
 //! A simulated host, and the process on it: a copy of the store, and now and then the owner.
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use gupfs_copies::{CopiesError, CopyFiles, CopyOptions, MetadataCopy, OwnedStore};
+use gupfs_copies::{CopiesError, CopyFiles, CopyOptions, MetadataCopy, OwnedStore, Ownership};
 use gupfs_platform::fake::{
     FakeArbiter, FakeClock, FakeDisk, FakeNet, FakeOptions, FakePlatform, FakeRandom, FakeTasks,
 };
@@ -36,6 +37,8 @@ pub struct Host {
     random: FakeRandom,
     disk: Mutex<FakeDisk>,
     index: Arc<Mutex<FakeIndex>>,
+    /// The list of the clients' keys.
+    pub key_list: Arc<Mutex<Option<Bytes>>>,
     process: Mutex<Option<Process>>,
     /// Processes so far.
     pub runs: AtomicU64,
@@ -57,6 +60,7 @@ pub struct Process {
 #[derive(Clone)]
 pub struct Owned {
     pub kv: Arc<Kv>,
+    pub ownership: Arc<Ownership>,
     pub epoch: u64,
     pub stop: Arc<tokio::sync::Notify>,
 }
@@ -64,6 +68,7 @@ pub struct Owned {
 struct SimulatedFiles {
     disk: Disk,
     index: Arc<Mutex<FakeIndex>>,
+    key_list: Arc<Mutex<Option<Bytes>>>,
     /// The index of this process, which a later one does not share.
     own: Mutex<FakeIndex>,
 }
@@ -89,6 +94,15 @@ impl CopyFiles for SimulatedFiles {
             }
             disk.sync_dir(".").await.map_err(|error| error.to_string())
         })
+    }
+
+    fn read_key_list(&self) -> Result<Option<Bytes>, String> {
+        Ok(self.key_list.lock().clone())
+    }
+
+    fn write_key_list(&self, list: &[u8]) -> Result<(), String> {
+        *self.key_list.lock() = Some(Bytes::copy_from_slice(list));
+        Ok(())
     }
 }
 
@@ -119,6 +133,7 @@ impl Host {
             clock,
             disk: Mutex::new(new_disk(random.u64())),
             index: Arc::new(Mutex::new(FakeIndex::new())),
+            key_list: Arc::default(),
             process: Mutex::new(None),
             runs: AtomicU64::new(0),
             is_reserved: AtomicBool::new(false),
@@ -170,6 +185,7 @@ impl Host {
             files: Arc::new(SimulatedFiles {
                 disk: self.disk.lock().disk(),
                 index: self.index.clone(),
+                key_list: self.key_list.clone(),
                 own: Mutex::new(index),
             }),
             kv: KvOptions {
@@ -292,10 +308,12 @@ async fn serve(
     };
     let kept_memory = store.kept_memory;
     let OwnedStore { kv, ownership, .. } = store;
+    let ownership = Arc::new(ownership);
     on_owned(ownership.epoch().0, kept_memory);
     let stop = Arc::new(tokio::sync::Notify::new());
     *owned.lock() = Some(Owned {
         kv: kv.clone(),
+        ownership: ownership.clone(),
         epoch: ownership.epoch().0,
         stop: stop.clone(),
     });
@@ -305,7 +323,7 @@ async fn serve(
             owned.lock().take();
             why
         }
-        () = stop.notified() => {
+        () = async { tokio::select! { biased; () = stop.notified() => {}, () = ownership.move_wanted() => {} } } => {
             owned.lock().take();
             match kv.stop(StopMode::Clean).await {
                 Ok(()) => {

@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, HOSTS};
 use super::{faults, program};
 use bytes::Bytes;
-use gupfs_platform::fake::ArbiterFaults;
+use gupfs_platform::fake::{ArbiterFaults, FakeRandom};
 use gupfs_proto::copy::CopyLogState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 /// Of each, at least so many in the seeds of the test.
-const LEAST: [(&str, u64); 10] = [
+const LEAST: [(&str, u64); 11] = [
     ("owners", 400),
     ("elected", 50),
     ("deposed and silent", 100),
@@ -20,8 +20,9 @@ const LEAST: [(&str, u64); 10] = [
     ("power loss", 50),
     ("power loss of all", 50),
     ("freeze", 100),
+    ("move", 15),
     ("orderly stop", 50),
-    ("directory lost", 50),
+    ("directory lost", 30),
     ("arbiter away", 100),
 ];
 
@@ -42,6 +43,10 @@ async fn run_seed(seed: u64) -> Arc<Cluster> {
     }
     let random = &cluster.random;
     let mut tasks = Vec::new();
+    tasks.push(tokio::spawn(change_key_list(
+        cluster.clone(),
+        random.fork(),
+    )));
     for _ in 0..3 {
         tasks.push(tokio::spawn(program::run(cluster.clone(), random.fork())));
     }
@@ -66,6 +71,17 @@ async fn run_seed(seed: u64) -> Arc<Cluster> {
     marks.abort();
     rest(&cluster).await;
     cluster
+}
+
+/// An administrator changes the list of the clients' keys where the metadata is owned.
+async fn change_key_list(cluster: Arc<Cluster>, random: FakeRandom) {
+    while !cluster.is_over.load(SeqCst) {
+        tokio::time::sleep(Duration::from_millis(random.below(9_000))).await;
+        if let Some(owner) = cluster.hosts.iter().find(|host| host.owned().is_some()) {
+            let list = Bytes::from(random.u64().to_string());
+            *owner.key_list.lock() = Some(list);
+        }
+    }
 }
 
 /// Notes when all copies count: nothing was lost then.
@@ -96,7 +112,11 @@ async fn rest(cluster: &Arc<Cluster>) {
             panic!("not whole after {waited} s: {register:?} {states:?}");
         }
     }
-    let (_, owned) = (cluster.hosts.iter().find_map(|host| host.owned())).expect("an owner");
+    let mut owners = cluster.hosts.iter();
+    let owned_host = owners
+        .find(|host| host.owned().is_some())
+        .expect("an owner");
+    let (_, owned) = owned_host.owned().expect("an owner");
     let last = owned.kv.last_seq();
     owned.kv.wait_durable(last).await.expect("the owner serves");
     let records = owned
@@ -129,9 +149,12 @@ async fn rest(cluster: &Arc<Cluster>) {
         let ends: Vec<_> = ends.collect();
         assert_eq!(ends.len(), HOSTS - 1);
         let written = owned.kv.written();
-        if ends
-            .iter()
-            .all(|(end, applied)| *end == written && *applied == last)
+        let list = owned_host.key_list.lock().clone();
+        let same_list = (cluster.hosts.iter()).all(|host| *host.key_list.lock() == list);
+        if same_list
+            && ends
+                .iter()
+                .all(|(end, applied)| *end == written && *applied == last)
         {
             for host in &cluster.hosts {
                 let Some(copy) = host.process().and_then(|it| it.copy.host().copy()) else {

@@ -188,7 +188,7 @@ async fn a_metadata_server_gets_replies_after_the_deadline() {
         (Role::Mds, true),
         (Role::Client, false),
         (Role::Oss, false),
-        (Role::Visitor, false),
+        (Role::Visitor, true),
     ] {
         let mut options = connection_options(&net.host("a"), &platform(2), role as u128, key(9));
         options.identity = identity(30 + role as u128, role);

@@ -1,0 +1,80 @@
+//! What an administrator changes about the copies.
+
+use super::{OwnerShared, Ownership};
+use crate::error::CopiesError;
+use crate::register::Standing;
+use gupfs_proto::CopyId;
+use gupfs_proto::copy::CopiesChange;
+use std::sync::atomic::Ordering::SeqCst;
+
+impl Ownership {
+    /// Makes the change; a move is recorded, and `move_wanted` returns.
+    ///
+    /// # Errors
+    /// `NotPossible` if there is no such copy, it does not count, or it is the owner; `Deposed`.
+    pub async fn administer(&self, change: &CopiesChange) -> Result<(), CopiesError> {
+        match change {
+            CopiesChange::Move { to } => self.shared.begin_move(*to).await,
+            CopiesChange::Remove { copy } => self.shared.remove(*copy).await,
+        }
+    }
+
+    /// Returns when the owner is to stop in order, because another copy is to own the metadata.
+    pub async fn move_wanted(&self) {
+        loop {
+            let mut wanted = std::pin::pin!(self.shared.move_notify.notified());
+            wanted.as_mut().enable();
+            if self.shared.is_moving.load(SeqCst) {
+                return;
+            }
+            wanted.await;
+        }
+    }
+}
+
+impl OwnerShared {
+    fn standing_of(&self, copy: CopyId) -> Result<(Standing, bool), CopiesError> {
+        let known = self.register.known();
+        let register = known.as_ref().and_then(|known| known.register.as_ref());
+        let found = register.and_then(|register| {
+            let member = register.member(copy)?;
+            Some((member.standing, register.owner == copy))
+        });
+        found.ok_or_else(|| CopiesError::NotPossible(format!("there is no copy {copy}")))
+    }
+
+    async fn begin_move(&self, to: CopyId) -> Result<(), CopiesError> {
+        let not_possible = |why: &str| Err(CopiesError::NotPossible(why.into()));
+        match self.standing_of(to)? {
+            (_, true) => return not_possible("this copy owns the metadata already"),
+            (Standing::Counting, false) => {}
+            (Standing::Joining | Standing::Struck, false) => {
+                return not_possible("this copy is not up to date yet: wait until it counts");
+            }
+        }
+        let edited = self.edit(|register| {
+            register.preferred = Some(to);
+            Some(())
+        });
+        edited.await.map_err(CopiesError::Deposed)?;
+        self.is_moving.store(true, SeqCst);
+        self.move_notify.notify_waiters();
+        Ok(())
+    }
+
+    async fn remove(&self, copy: CopyId) -> Result<(), CopiesError> {
+        if let (_, true) = self.standing_of(copy)? {
+            return Err(CopiesError::NotPossible(
+                "this copy owns the metadata: move the metadata to another one first".into(),
+            ));
+        }
+        let edited = self.edit(|register| {
+            let is_there = register.member(copy).is_some() && register.owner != copy;
+            is_there.then(|| register.remove(copy))
+        });
+        edited.await.map_err(CopiesError::Deposed)?;
+        self.counting.lock().remove(&copy);
+        self.lag.lock().remove(&copy);
+        Ok(())
+    }
+}
