@@ -17,8 +17,8 @@ use crate::take_over;
 use futures_util::future::join_all;
 use gupfs_platform::BootTime;
 use gupfs_platform::arbiter::limits::CLOCK_PERCENT;
-use gupfs_proto::OwnerEpoch;
 use gupfs_proto::copy::{CopiesReport, CopyLogState, CopyOp};
+use gupfs_proto::{CopyRun, OwnerEpoch};
 use gupfs_store::kv::{Kv, KvRecovery};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -124,6 +124,53 @@ impl MetadataCopy {
                 }
             }
         }
+    }
+
+    /// Makes this host's copy the only one that counts, because the others are lost: the next start of this host owns the metadata. Returns what the register
+    /// was before.
+    ///
+    /// # Errors
+    /// `NotPossible` if an owner is alive, or this copy cannot be used; `Arbiter`, `Register`, `Store` as of `own`.
+    pub async fn force(&self) -> Result<Option<Register>, CopiesError> {
+        self.host.open(false).await?;
+        let state = self.host.state();
+        let CopyLogState::Open { newest, .. } = state.log else {
+            return Err(CopiesError::NotPossible(
+                "this copy has nothing that can be used".into(),
+            ));
+        };
+        let known = self.register.read().await?;
+        if known.state.is_held {
+            return Err(CopiesError::NotPossible(
+                "a metadata server owns the metadata: stop it first".into(),
+            ));
+        }
+        if let Some(register) = &known.register {
+            self.check(register)?;
+        }
+        let before = known.register.clone();
+        let epoch = before.as_ref().map_or(0, |before| before.epoch.0);
+        let mut own = self.member(Standing::Counting);
+        // No process has this run: the next one finds that it counted, and that it lost its memory.
+        own.run = CopyRun(0);
+        let store = self.options.kv.log.store;
+        let wanted = Register {
+            cluster: store.cluster,
+            incarnation: store.incarnation,
+            shards: self.options.shards,
+            epoch: OwnerEpoch(epoch.max(newest.0) + 1),
+            owner: own.id,
+            preferred: None,
+            members: vec![own],
+        };
+        let written = self.register.change(|found| match found {
+            Some(found) if *found == wanted => Edit::Keep,
+            found if found == before.as_ref() => Edit::Write(wanted.clone()),
+            _ => Edit::Refuse("the register was changed meanwhile".into()),
+        });
+        written.await?;
+        self.stop().await;
+        Ok(before)
     }
 
     /// Closes the copy in order. It counts until the owner strikes it.

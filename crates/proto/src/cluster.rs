@@ -92,7 +92,7 @@ pub enum ClusterRequest {
     /// # Errors
     /// `NotSupported` where the metadata has no copies.
     Copies,
-    /// An administrator has another copy own the metadata, or removes one. The owner replies with `Copies`.
+    /// An administrator has another copy own the metadata, or removes one. The owner replies with `Copies` or `ChangeRefused`.
     ChangeCopies { change: CopiesChange },
 }
 
@@ -436,6 +436,10 @@ pub enum ClusterReplyBody {
     Resync(ResyncState),
     DrainNeeds(DrainNeeds),
     Copies(CopiesReport),
+    /// The reply to `ChangeCopies`: it is not possible, for this reason.
+    ChangeRefused {
+        why: String,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -114,31 +114,38 @@ pub fn change_list<T>(
         CliError::new(format!("cannot {what} the list of client keys '{}': {error}", path.display()))
             .todo("run as the user that owns the store, or as root; restore a damaged list from a backup of the store")
     };
-    let secret = |path: &Path| {
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        options.open(path)
-    };
     // Only its owner can open the lock file, so no other user can make this command wait.
-    let lock = secret(&path.with_extension("lock")).map_err(|error| failed("lock", &error))?;
+    let lock = open_secret(&path.with_extension("lock")).map_err(|error| failed("lock", &error))?;
     flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed("lock", &error))?;
     let mut list = KeyList::read(&path).map_err(|why| failed("read", &why))?;
     let changed = change(&mut list)?;
-    let temporary = path.with_extension("new");
-    let write = || -> std::io::Result<()> {
-        let text = toml::to_string(&list).expect("a list has only values that TOML has");
-        let mut file = secret(&temporary)?;
-        file.set_len(0)?;
-        write!(
-            file,
-            "# The hosts that may mount, by their client keys. `gupfs key` writes this file: do not edit.\n\n{text}"
-        )?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &path)?;
-        File::open(store_dir.root())?.sync_all()
-    };
-    write().map_err(|error| failed("write", &error))?;
+    let list = toml::to_string(&list).expect("a list has only values that TOML has");
+    let text = format!(
+        "# The hosts that may mount, by their client keys. `gupfs key` writes this file: do not edit.\n\n{list}"
+    );
+    replace_key_list(&path, text.as_bytes()).map_err(|error| failed("write", &error))?;
     Ok(changed)
+}
+
+/// Replaces the list, as a whole: after a power loss it is the former or the new one.
+///
+/// # Errors
+/// Those of its file and directory.
+pub fn replace_key_list(path: &Path, list: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_extension("new");
+    let mut file = open_secret(&temporary)?;
+    file.set_len(0)?;
+    file.write_all(list)?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, path)?;
+    File::open(path.parent().unwrap_or(path))?.sync_all()
+}
+
+/// A file that only its owner can read; made if it does not exist.
+fn open_secret(path: &Path) -> std::io::Result<File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.open(path)
 }
 
 /// The list in a running server, which reads the file again whenever it has changed.

@@ -15,7 +15,7 @@ mod revocation;
 mod survey;
 mod tls;
 
-pub use client_keys::{KeyList, KeyListFile, change_list};
+pub use client_keys::{KeyList, KeyListFile, change_list, replace_key_list};
 pub use etcd::EtcdSettings;
 pub use host::{host_name, host_number, identity};
 pub use key::{read_cluster_key, read_key, write_client_key};

@@ -1,6 +1,12 @@
 //! `gupfs mds`: the metadata server of a cluster.
 
-use super::mds_join::join_copies;
+mod copies;
+mod force;
+mod join;
+
+use self::copies::{List, Move, Remove};
+use self::force::Force;
+use self::join::join_copies;
 use super::up::{Logging, open_store_dir};
 use crate::amount::BusyPoll;
 use crate::check::salvage;
@@ -12,14 +18,15 @@ use crate::events::print_event;
 use crate::exit::{CliError, CliResult, Exit};
 use crate::logging;
 use crate::store_dir::{LockedStore, StoreDir};
-use clap::Args;
+use clap::{Args, Subcommand};
 use gupfs_platform::{BootTime, Platform};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Serve the metadata of a file system to other hosts; an empty directory becomes a new store
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
   gupfs mds /srv/gupfs
   gupfs mds /srv/gupfs --listen 0.0.0.0:7700
@@ -32,8 +39,26 @@ servers are added with `gupfs ost add` and `gupfs oss`; hosts mount it with `gup
 
 Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments or configuration")]
 pub struct Mds {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+/// What an administrator does with the copies of the metadata.
+#[derive(Subcommand)]
+enum Action {
+    List(List),
+    Move(Move),
+    Remove(Remove),
+    Force(Force),
+}
+
+#[derive(Args)]
+struct Serve {
     /// The store's directory; made if it does not exist
-    dir: PathBuf,
+    #[arg(required = true)]
+    dir: Option<PathBuf>,
     /// The address at which it listens [default: 127.0.0.1:7700]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
@@ -72,6 +97,23 @@ pub struct Mds {
 
 impl Mds {
     pub fn run(self) -> CliResult<Exit> {
+        match self.action {
+            None => self.serve.run(),
+            Some(Action::List(list)) => list.run(),
+            Some(Action::Move(moving)) => moving.run(),
+            Some(Action::Remove(remove)) => remove.run(),
+            Some(Action::Force(force)) => force.run(),
+        }
+    }
+}
+
+impl Serve {
+    /// The argument is required.
+    fn dir(&self) -> &Path {
+        self.dir.as_deref().unwrap_or(Path::new("."))
+    }
+
+    fn run(self) -> CliResult<Exit> {
         let mut config = Config::read_or_default(self.config.as_deref())?;
         config.cluster.listen = self.listen.clone().or(config.cluster.listen);
         config.cluster.root_squash = self.root_squash.or(config.cluster.root_squash);
@@ -116,11 +158,11 @@ impl Mds {
         if self.join.is_some() {
             return Err(no_etcd("--join"));
         }
-        let store = open_store_dir(&self.dir, Some(0), &settings.config, platform)?;
+        let store = open_store_dir(self.dir(), Some(0), &settings.config, platform)?;
         if store.marker.copy().is_some() {
             return Err(no_etcd(&format!(
                 "'{}' has a copy of metadata that other hosts have, too, and",
-                self.dir.display()
+                self.dir().display()
             )));
         }
         if settings.accept_loss {
@@ -133,16 +175,18 @@ impl Mds {
     async fn open_copy(&self, config: &Config, platform: &Platform) -> CliResult<LockedStore> {
         // A directory that has joined needs none of the others to start.
         let has_joined = || -> CliResult<bool> {
-            let store_dir = StoreDir::at(&self.dir)?;
+            let store_dir = StoreDir::at(self.dir())?;
             Ok(store_dir.is_initialised()? && store_dir.read_marker()?.has_joined())
         };
         let join = self
             .join
             .as_ref()
-            .filter(|_| !self.dir.exists() || !has_joined().unwrap_or(false));
+            .filter(|_| !self.dir().exists() || !has_joined().unwrap_or(false));
         match join {
-            Some(host) => join_copies(&self.dir, host, self.key.as_deref(), config, platform).await,
-            None => open_store_dir(&self.dir, Some(0), config, platform),
+            Some(host) => {
+                join_copies(self.dir(), host, self.key.as_deref(), config, platform).await
+            }
+            None => open_store_dir(self.dir(), Some(0), config, platform),
         }
     }
 }

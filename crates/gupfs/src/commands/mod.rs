@@ -15,7 +15,6 @@ pub mod key;
 pub mod layout;
 pub mod man;
 pub mod mds;
-mod mds_join;
 mod mds_requests;
 pub mod mount;
 mod options;

@@ -219,6 +219,12 @@ impl CopyProcess<'_> {
         let why = tokio::select! {
             biased;
             why = ownership.ended() => return Ok(Ended::Deposed(why)),
+            () = ownership.move_wanted() => {
+                let why = "another copy is to own the metadata";
+                print_event(self.settings.json, "moving", why);
+                self.hand_over(&mds, &ownership).await?;
+                return Ok(Ended::Deposed(why.into()));
+            }
             why = stop_events.wait() => why,
             error = wait_for_store_failure(Some(&mds), None, &self.platform.clock) => {
                 tracing::error!(%error, "stopping this process");
@@ -226,7 +232,11 @@ impl CopyProcess<'_> {
             }
         };
         print_event(self.settings.json, "stopping", &why);
-        self.hand_over(&mds, &ownership).await
+        let ended = self.hand_over(&mds, &ownership).await?;
+        if let Ended::Stopped = ended {
+            print_event(self.settings.json, "stopped", "stopped; all data is kept");
+        }
+        Ok(ended)
     }
 
     /// Clients and object servers are served from now on.
@@ -259,7 +269,6 @@ impl CopyProcess<'_> {
                 .because(&error)
                 .todo("the next owner recovers it; `gupfs check` looks for damage")
         })?;
-        print_event(self.settings.json, "stopped", "stopped; all data is kept");
         Ok(Ended::Stopped)
     }
 

@@ -27,7 +27,7 @@ pub use mounted::{ActiveMount, MountSettings, kernel_verdict, probe_kernel};
 pub use parts::Parts;
 pub use roles::client_options;
 pub use standby::Standby;
-pub use status::{Offline, StatusReply, show_rebalance, show_resync};
+pub use status::{Offline, StatusReply, show_copies, show_rebalance, show_resync};
 pub use stop_events::{StopEvents, StopRequest};
 pub use watchdog::WATCHDOG_COMMAND;
 

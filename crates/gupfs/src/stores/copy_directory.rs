@@ -1,7 +1,9 @@
 //! The log and the index of a copy of the metadata, in a store directory.
 
 use super::DescriptorBudget;
+use crate::cluster::replace_key_list;
 use crate::store_dir::{StoreDir, make_dir};
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use gupfs_copies::CopyFiles;
 use gupfs_platform::{Disk, Platform};
@@ -13,6 +15,7 @@ pub struct CopyDirectory {
     mds: PathBuf,
     log: PathBuf,
     index: PathBuf,
+    key_list: PathBuf,
     budget: DescriptorBudget,
     platform: Platform,
 }
@@ -23,6 +26,7 @@ impl CopyDirectory {
             mds: store_dir.mds(),
             log: store_dir.mds_log(),
             index: store_dir.mds_index(),
+            key_list: store_dir.client_keys(),
             budget,
             platform: platform.clone(),
         }
@@ -43,6 +47,19 @@ impl CopyFiles for CopyDirectory {
         let (mds, log, index) = (self.mds.clone(), self.log.clone(), self.index.clone());
         let tasks = self.platform.tasks.clone();
         Box::pin(async move { tasks.blocking(move || clear(&mds, &[log, index])).await })
+    }
+
+    fn read_key_list(&self) -> Result<Option<Bytes>, String> {
+        match std::fs::read(&self.key_list) {
+            Ok(list) => Ok(Some(list.into())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("'{}': {error}", self.key_list.display())),
+        }
+    }
+
+    fn write_key_list(&self, list: &[u8]) -> Result<(), String> {
+        replace_key_list(&self.key_list, list)
+            .map_err(|error| format!("'{}': {error}", self.key_list.display()))
     }
 }
 

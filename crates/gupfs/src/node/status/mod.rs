@@ -1,8 +1,10 @@
 //! The status of a process: its roles, their work, and what their calls wait for.
 
+mod copies;
 mod offline;
 mod text;
 
+pub use copies::show_copies;
 pub use offline::Offline;
 pub use text::{show_domains, show_rebalance, show_resync};
 
@@ -11,6 +13,7 @@ use gupfs_fuse::FuseTransport;
 use gupfs_mds::MdsStatus;
 use gupfs_mount::Mount;
 use gupfs_oss::AuthorizerStatus;
+use gupfs_proto::copy::CopiesReport;
 use gupfs_rpc::{ClientConnectionStatus, RpcServerStatus};
 use gupfs_store::object::{OstState, OstStatus};
 use serde::{Deserialize, Serialize};
@@ -35,6 +38,8 @@ struct Status {
     uptime_seconds: u64,
     mount: Option<MountStatus>,
     mds: Option<MdsStatus>,
+    /// The copies of the metadata, where it has several.
+    copies: Option<CopiesReport>,
     osts: Vec<OstStatus>,
     /// The checks of capabilities by the object server, if the process accepts connections.
     #[serde(rename = "gate")]
@@ -91,6 +96,10 @@ pub async fn of(parts: &Parts, audience: Audience) -> StatusReply {
             Some(mds) => Some(mds.status().await),
             None => None,
         },
+        copies: parts.copy.as_ref().and_then(|copy| {
+            let ownership = parts.ownership.get();
+            copy.report(ownership.map(|ownership| &**ownership))
+        }),
         osts: match &parts.oss {
             Some(oss) => oss.status().await.targets,
             None => Vec::new(),

@@ -1,6 +1,7 @@
 //! The text of a status, for administrators.
 
 use super::Status;
+use super::copies::show_copies;
 use crate::amount::{show_count, show_size, show_time};
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
 use gupfs_oss::AuthorizerStatus;
@@ -64,6 +65,9 @@ impl Status {
         }
         for connection in &self.client_connections {
             client_connection_text(&mut out, connection);
+        }
+        for line in self.copies.iter().flat_map(show_copies) {
+            let _ = writeln!(out, "copy      {line}");
         }
         if let Some(mds) = &self.mds {
             metadata(&mut out, mds);
