@@ -125,12 +125,12 @@ bench:
 
 bench-cluster:
 	@scripts/need.sh demo
-	$(CARGO) build --release -p gupfs
+	$(CARGO) build --release -p gupfs --no-default-features --features tools
 	@scripts/bench-cluster.sh "$(TARGET)/release/gupfs"
 
 bench-links:
 	@scripts/need.sh demo-cluster
-	$(CARGO) build --release -p gupfs
+	$(CARGO) build --release -p gupfs --no-default-features --features tools
 	@scripts/bench-links.sh "$(TARGET)/release/gupfs"
 
 # MIRRORS: parts of the measurement (scripts/bench-mirrors.sh lists them), for example "latency away"; TURNS, SIZE: as the script describes.

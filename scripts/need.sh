@@ -11,9 +11,11 @@ problems=()
 problem() { problems+=("$1"); }
 
 # Each tool, with the Debian package that contains it.
-build_tools="cc:gcc ld:binutils"
-fuzz_tools="$build_tools c++:g++"
-demo_tools="$build_tools fusermount3:fuse3 mountpoint:util-linux sha256sum:coreutils tar:tar find:findutils"
+base_tools="cc:gcc ld:binutils"
+# etcd's interface is generated during the build.
+build_tools="$base_tools protoc:protobuf-compiler"
+fuzz_tools="$base_tools c++:g++"
+demo_tools="$base_tools fusermount3:fuse3 mountpoint:util-linux sha256sum:coreutils tar:tar find:findutils"
 cluster_tools="$demo_tools ip:iproute2 tc:iproute2 nsenter:util-linux"
 test_tools="$cluster_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux git:git sqlite3:sqlite3 python3:python3 etcd:etcd-server etcdctl:etcd-client protoc:protobuf-compiler"
 # A test also moves a PostgreSQL database between mounts if Debian's package `postgresql` is installed; otherwise it reports that it did not run.
@@ -25,12 +27,13 @@ browser_tools="chromium:chromium"
 case $purpose in
     verify-peers) tools=$peers_tools ;;
     build) tools=$build_tools ;;
-    bench-seeds) tools=$demo_tools ;;
+    bench-seeds) tools="$demo_tools protoc:protobuf-compiler" ;;
     browser) tools=$browser_tools ;;
     fuzz) tools=$fuzz_tools ;;
     demo) tools=$demo_tools ;;
     demo-cluster) tools=$cluster_tools ;;
-    demo-failover | bench-mirrors) tools="$cluster_tools python3:python3" ;;
+    demo-failover) tools="$cluster_tools python3:python3" ;;
+    bench-mirrors) tools="$cluster_tools python3:python3 protoc:protobuf-compiler" ;;
     test) tools=$test_tools ;;
     *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, demo-failover, bench-mirrors, verify-peers, bench-seeds, browser, test" >&2; exit 2 ;;
 esac
@@ -43,7 +46,7 @@ for pair in $tools; do
 done
 
 # The messages that those of etcd import are in a package of their own.
-if [ "$purpose" = test ] && ! [ -e /usr/include/google/protobuf/descriptor.proto ]; then missing+=(libprotobuf-dev); fi
+if [[ $tools == *protoc:* ]] && ! [ -e /usr/include/google/protobuf/descriptor.proto ]; then missing+=(libprotobuf-dev); fi
 
 # Debian has Python's virtual environments in a package of their own.
 if [ "$purpose" = verify-peers ] && ! python3 -c 'import ensurepip' >/dev/null 2>&1; then missing+=(python3-venv); fi

@@ -12,7 +12,7 @@ pub enum CopiesError {
     #[error("the arbiter refuses what this host asks for: {0}")]
     Arbiter(ArbiterError),
     #[error(
-        "the register of the arbiter belongs to {found}, and this directory to {wanted}: name another prefix for each cluster"
+        "the register of the arbiter belongs to {found:?}, and this directory to {wanted:?}: name another prefix for each cluster"
     )]
     OtherCluster { found: ClusterId, wanted: ClusterId },
     #[error(

@@ -8,10 +8,10 @@ use gupfs_proto::copy::CopiesChange;
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Ownership {
-    /// Makes the change; a move is recorded, and `move_wanted` returns.
+    /// Makes the change; a move is recorded, and `move_wanted` returns. The owner may have no time to reply then: a move to itself is done.
     ///
     /// # Errors
-    /// `NotPossible` if there is no such copy, it does not count, or it is the owner; `Deposed`.
+    /// `NotPossible` if there is no such copy, it does not count, or it is the owner and to be removed; `Deposed`.
     pub async fn administer(&self, change: &CopiesChange) -> Result<(), CopiesError> {
         match change {
             CopiesChange::Move { to } => self.shared.begin_move(*to).await,
@@ -44,12 +44,13 @@ impl OwnerShared {
     }
 
     async fn begin_move(&self, to: CopyId) -> Result<(), CopiesError> {
-        let not_possible = |why: &str| Err(CopiesError::NotPossible(why.into()));
         match self.standing_of(to)? {
-            (_, true) => return not_possible("this copy owns the metadata already"),
+            // The request may be a repetition: the former owner had no time to reply.
+            (_, true) => return Ok(()),
             (Standing::Counting, false) => {}
             (Standing::Joining | Standing::Struck, false) => {
-                return not_possible("this copy is not up to date yet: wait until it counts");
+                let why = "this copy is not up to date yet: wait until it counts";
+                return Err(CopiesError::NotPossible(why.into()));
             }
         }
         let edited = self.edit(|register| {

@@ -1,8 +1,9 @@
 //! `gupfs key`: keys of hosts that only mount.
 
 use crate::cluster::{KeyList, change_list, read_cluster_key, write_client_key};
-use crate::control::ControlTarget;
+use crate::control::{ControlRequest, ControlTarget};
 use crate::exit::{CliError, CliResult, Exit};
+use crate::node::StatusReply;
 use crate::store_dir::StoreDir;
 use clap::{Args, Subcommand};
 use gupfs_platform::Platform;
@@ -91,7 +92,7 @@ impl Client {
             ))
             .exit(Exit::Unusable));
         }
-        let store_dir = store_dir(self.dir.as_deref())?;
+        let store_dir = store_dir_to_change(self.dir.as_deref())?;
         let Some(cluster) = read_cluster_key(Some(&store_dir.key()))? else {
             return Err(CliError::new("this store has no cluster key"));
         };
@@ -177,7 +178,7 @@ impl List {
 
 impl Revoke {
     fn run(self) -> CliResult<Exit> {
-        let store_dir = store_dir(self.dir.as_deref())?;
+        let store_dir = store_dir_to_change(self.dir.as_deref())?;
         change_list(&store_dir, |list| {
             let Some(key) = list.active(&self.name) else {
                 return Err(CliError::new(format!("there is no key '{}'", self.name))
@@ -203,4 +204,34 @@ fn store_dir(dir: Option<&Path>) -> CliResult<StoreDir> {
     };
     store_dir.read_marker()?;
     Ok(store_dir.clone())
+}
+
+/// The same, to change its list of keys: where the metadata has copies, the owner's list is the one that all get.
+fn store_dir_to_change(dir: Option<&Path>) -> CliResult<StoreDir> {
+    let store_dir = store_dir(dir)?;
+    if store_dir.read_marker()?.copy().is_none() {
+        return Ok(store_dir);
+    }
+    let target = ControlTarget::find(Some(store_dir.root()))?;
+    let reply: CliResult<StatusReply> = target.request(&ControlRequest::Status);
+    let copies = reply.map(|reply| reply.status["copies"].clone());
+    let copies = copies.unwrap_or_default();
+    let owner = copies["members"].as_array().into_iter().flatten();
+    let owner = owner.clone().find(|copy| copy["is_owner"] == true);
+    match owner {
+        Some(owner) if owner["copy"] == copies["reporter"] => Ok(store_dir),
+        _ => {
+            let at = owner.and_then(|owner| owner["address"].as_str());
+            Err(CliError::new(format!(
+                "the metadata server of '{}' does not own the metadata now",
+                store_dir.root().display()
+            ))
+            .todo(match at {
+                Some(at) => format!("run this command on the host of the owner, {at}"),
+                None => {
+                    "run this command on the host of the owner, which `gupfs mds list` names".into()
+                }
+            }))
+        }
+    }
 }

@@ -114,7 +114,8 @@ pub async fn run(
     let _control = control::serve(&store.dir.run(), &platform.tasks, control_service)?;
     let metrics = start_metrics(config, platform, &parts).await?;
     if store.marker.has_joined() {
-        let text = format!("a copy of the metadata at {address}; Ctrl-C to stop");
+        let took = show_time(platform.clock.boot().since(began));
+        let text = format!("a copy of the metadata at {address}, ready in {took}; Ctrl-C to stop");
         print_event(settings.json, "copy", &text);
     }
     let process = CopyProcess {

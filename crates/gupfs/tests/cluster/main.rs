@@ -10,8 +10,12 @@ mod call_deadlines;
 mod checked;
 mod clocks;
 mod converted;
+mod copies;
 mod drained_osts;
 mod encrypted;
+#[allow(dead_code)] // the arbiter's tests use the rest
+#[path = "../../../platform/tests/arbiter/members.rs"]
+mod etcd_members;
 mod failing;
 mod failing_disk;
 mod failure_domains;

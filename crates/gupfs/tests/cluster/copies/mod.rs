@@ -1,0 +1,7 @@
+//! The metadata has copies on three metadata servers, and etcd decides which of them owns it: whichever dies, hangs or stops, programs see a pause
+//! alone.
+
+mod commands;
+mod copied_cluster;
+mod faults;
+mod refused;
