@@ -222,7 +222,7 @@ def longest_create(cluster, directory, seconds, happens):
 def pauses(gupfs):
     figures = {}
     for turn in range(TURNS):
-        cluster = Cluster(gupfs)
+        cluster = Cluster(gupfs, True)
 
         def measure(what, happens, restart=None, seconds=10):
             took = longest_create(cluster, f"{cluster.mount}/{what.replace(' ', '-')}", seconds, happens)
@@ -256,7 +256,7 @@ def pauses(gupfs):
 
 
 def joins(gupfs):
-    cluster = Cluster(gupfs)
+    cluster = Cluster(gupfs, True)
     for number in range(FILES // 1000):
         creates(f"{cluster.mount}/m{number}", 1000)
     lost = (cluster.owner() + 1) % 3

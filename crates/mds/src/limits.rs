@@ -197,6 +197,9 @@ const _: () = assert!(RESERVE_MIN <= RESERVE_MAX);
 /// How long `stop` waits for the requests in flight.
 pub const STOP_WAIT: Duration = Duration::from_secs(10);
 
+/// How long a stop that hands over waits for the requests in flight, and then for confirmations: programs wait meanwhile.
+pub const HAND_OVER_WAIT: Duration = Duration::from_millis(300);
+
 /// How long a stop waits until all sessions have given up their leases: a client answers at once. After a stop without the answer of
 /// all, the next start waits for the sessions as after a crash.
 pub const STOP_REVOKE_TIMEOUT: Duration = Duration::from_secs(2);

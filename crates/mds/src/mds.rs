@@ -1,7 +1,7 @@
 //! `Mds`: one metadata server, from its start to its stop.
 
 use crate::callback::CallbackPeer;
-use crate::limits::{STOP_CONFIRM_TIMEOUT, STOP_WAIT, SURVEY_POLL, SURVEY_WAIT};
+use crate::limits::{HAND_OVER_WAIT, STOP_CONFIRM_TIMEOUT, STOP_WAIT, SURVEY_POLL, SURVEY_WAIT};
 use crate::osts::TargetAdmin;
 use crate::parts::MdsParts;
 use crate::recover::RecoveryReport;
@@ -13,6 +13,7 @@ use gupfs_store::log::StopMode;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// One metadata server. Dropped without `stop` it ends as if it had been killed.
 pub struct Mds {
@@ -21,6 +22,8 @@ pub struct Mds {
     /// Targets that reported before the start.
     pub(crate) surveyed: Vec<OstId>,
     pub(crate) background_tasks: Mutex<Vec<Task<()>>>,
+    /// Another server goes on when this one stops.
+    pub(crate) hands_over: bool,
 }
 
 impl Drop for Mds {
@@ -157,7 +160,7 @@ impl Mds {
             tokio::select! {
                 biased;
                 () = self.parts.confirm_task.confirm_all() => {}
-                () = self.parts.clock.sleep(STOP_CONFIRM_TIMEOUT) => {}
+                () = self.parts.clock.sleep(self.limited(STOP_CONFIRM_TIMEOUT)) => {}
             }
         }
         let has_failed = self.parts.store.failure().is_some();
@@ -170,14 +173,21 @@ impl Mds {
         self.parts.store.stop(mode).await
     }
 
-    /// Waits for the requests in flight, at most `STOP_WAIT`.
+    /// Waits for the requests in flight, at most `STOP_WAIT`, or `HAND_OVER_WAIT`.
     async fn drain_requests(&self) {
         tokio::select! {
             biased;
             () = self.parts.in_flight.wait_drained() => {}
-            () = self.parts.clock.sleep(STOP_WAIT) => {
+            () = self.parts.clock.sleep(self.limited(STOP_WAIT)) => {
                 tracing::warn!(waits = ?self.parts.waits.status(), "the server stops although these requests are not finished");
             }
+        }
+    }
+
+    fn limited(&self, wait: Duration) -> Duration {
+        match self.hands_over {
+            true => HAND_OVER_WAIT,
+            false => wait,
         }
     }
 }

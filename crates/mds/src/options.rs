@@ -44,6 +44,8 @@ pub struct MdsOptions {
     /// Sessions outlive this server: a client that reports in time after a start keeps its session. Otherwise every start
     /// ends all sessions.
     pub keep_sessions: bool,
+    /// Another server goes on at once when this one stops: programs wait for the stop, so it leaves to the other one what takes long.
+    pub hands_over: bool,
 }
 
 impl MdsOptions {
@@ -72,6 +74,7 @@ impl MdsOptions {
             resync_rate: None,
             scrub_period: Some(SCRUB_PERIOD),
             keep_sessions: false,
+            hands_over: false,
         }
     }
 }

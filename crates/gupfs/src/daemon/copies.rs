@@ -24,6 +24,10 @@ use gupfs_rpc::{AuthKey, Handlers, OssConnections, ProcessIdentity, Role, SendDe
 use gupfs_store::kv::KvOptions;
 use gupfs_store::log::LogOptions;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an orderly stop may take: requests finish, the log is synced everywhere, and copies that do not answer are left out.
+const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why the process ends.
 pub enum Ended {
@@ -204,6 +208,7 @@ impl CopyProcess<'_> {
         let mut options = mds_options(self.settings, store, (kv, found), disk, self.platform);
         options.dial = Some(self.oss_connections.clone());
         options.key = self.identity.cluster_key();
+        options.hands_over = true;
         let mds = tokio::select! {
             biased;
             why = ownership.ended() => return Ok(Ended::Deposed(why)),
@@ -263,6 +268,10 @@ impl CopyProcess<'_> {
             biased;
             stopped = mds.stop() => stopped,
             why = ownership.ended() => return Ok(Ended::Deposed(why)),
+            () = self.platform.clock.sleep(HAND_OVER_TIMEOUT) => return Err(CliError::new(
+                "the metadata server could not hand over: neither do all copies answer, nor can etcd record that one is left out",
+            )
+            .todo("it ends as if it had been killed: a copy takes over when etcd answers")),
         };
         ownership.release().await;
         stopped.map_err(|error| {

@@ -49,6 +49,7 @@ impl Mds {
         let surveyed = options.surveyed.iter().map(|target| target.ost).collect();
         let contents = read_store(&mut options).await?;
         let (found, keeps_sessions) = (options.found.clone(), options.keep_sessions);
+        let hands_over = options.hands_over;
         let (tasks, local_targets) = (options.platform.tasks.clone(), options.targets.clone());
         let parts = compose(options, &contents);
         admit_local_targets(&parts, local_targets).await;
@@ -85,6 +86,7 @@ impl Mds {
             recovery,
             surveyed,
             background_tasks: Mutex::new(started),
+            hands_over,
         }))
     }
 }

@@ -42,8 +42,9 @@ impl CopiedCluster {
         let root = dir.path().canonicalize().unwrap();
         let members = etcd_flags(&etcd);
         let first = start_server(&root.join("m0"), &members, &[]);
+        let address = first.address.clone();
         let key = text(&root.join("m0/cluster.key"));
-        let join = ["--join", &first.address, "--key", &key];
+        let join = ["--join", &address, "--key", &key];
         let others = (1..3).map(|n| start_server(&root.join(format!("m{n}")), &members, &join));
         let servers = std::iter::once(first).chain(others).collect();
         let cluster = Servers(servers);
@@ -159,10 +160,10 @@ impl CopiedCluster {
         for mut mount in self.mounts.drain(..) {
             assert_eq!(mount.daemon.stop(), 0);
         }
-        assert_eq!(self.oss.stop(), 0);
         for server in &mut self.servers {
             assert_eq!(server.daemon.stop(), 0);
         }
+        assert_eq!(self.oss.stop(), 0);
     }
 }
 
