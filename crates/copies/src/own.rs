@@ -19,7 +19,7 @@ use gupfs_platform::BootTime;
 use gupfs_platform::arbiter::limits::CLOCK_PERCENT;
 use gupfs_proto::copy::{CopiesReport, CopyLogState, CopyOp};
 use gupfs_proto::{CopyRun, OwnerEpoch};
-use gupfs_store::kv::{Kv, KvRecovery};
+use gupfs_store::kv::{Kv, KvError, KvRecovery};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -80,6 +80,14 @@ impl MetadataCopy {
     /// As `CopiesError` says; the process must end.
     pub async fn own(&self) -> Result<OwnedStore, CopiesError> {
         self.host.open(self.options.may_begin).await?;
+        tokio::select! {
+            biased;
+            error = self.host.failed() => Err(KvError::from(error).into()),
+            owned = self.wait_to_own() => owned,
+        }
+    }
+
+    async fn wait_to_own(&self) -> Result<OwnedStore, CopiesError> {
         let mut was_member = false;
         loop {
             let known = self.register.read().await?;

@@ -42,6 +42,8 @@ pub struct CopyPeer {
     pub run: Option<CopyRun>,
     peer: Peer<CopyRequest, CopyReply>,
     clock: Clock,
+    /// Clones share it. The same process may be struck and count again: then it is another one.
+    identity: Arc<()>,
 }
 
 impl CopyPeers {
@@ -69,6 +71,7 @@ impl CopyPeers {
             run,
             peer: connection.peer(),
             clock: self.clock.clone(),
+            identity: Arc::default(),
         }
     }
 
@@ -80,6 +83,11 @@ impl CopyPeers {
 }
 
 impl CopyPeer {
+    /// Whether one is a clone of the other.
+    pub fn is(&self, other: &CopyPeer) -> bool {
+        Arc::ptr_eq(&self.identity, &other.identity)
+    }
+
     /// Asks the copy to do something; returns where its log ends then.
     ///
     /// # Errors

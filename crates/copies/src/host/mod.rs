@@ -13,12 +13,14 @@ use crate::options::CopyOptions;
 use gupfs_platform::Platform;
 use gupfs_proto::copy::{CopyLogState, CopyState};
 use gupfs_proto::{CopyId, CopyRun, OwnerEpoch};
-use gupfs_store::kv::KvOptions;
+use gupfs_store::kv::{KvCopy, KvOptions};
+use gupfs_store::log::LogError;
 use parking_lot::Mutex;
 use promise::Promise;
 use std::sync::Arc;
 use store::HostStore;
 pub use store::text_of;
+use tokio::sync::Notify;
 
 /// This host's copy of the metadata.
 pub struct CopyHost {
@@ -34,6 +36,9 @@ pub struct CopyHost {
     /// Requests of owners before this one are refused.
     obeys: Mutex<OwnerEpoch>,
     promise: Mutex<Promise>,
+    /// Why the open copy takes no more records: it stays so until it is opened again.
+    failure: Mutex<Option<LogError>>,
+    failure_notify: Notify,
 }
 
 impl CopyHost {
@@ -49,6 +54,8 @@ impl CopyHost {
             reopening: tokio::sync::Mutex::new(()),
             obeys: Mutex::new(OwnerEpoch(0)),
             promise: Mutex::new(Promise::default()),
+            failure: Mutex::new(None),
+            failure_notify: Notify::new(),
         }
     }
 
@@ -71,6 +78,28 @@ impl CopyHost {
             copy.refuse_before(owner);
         }
         Ok(())
+    }
+
+    /// A request to this copy failed. If the copy is open, its disk has failed, or its index.
+    fn note_failure(&self, copy: &Arc<KvCopy>, error: &LogError) {
+        let is_current = self.copy().is_some_and(|open| Arc::ptr_eq(&open, copy));
+        if is_current {
+            self.failure.lock().get_or_insert_with(|| error.clone());
+            self.failure_notify.notify_waiters();
+        }
+    }
+
+    /// Returns the error as soon as the open copy has failed. The process must end: only a copy that is opened again can be brought up to
+    /// date.
+    pub async fn failed(&self) -> LogError {
+        loop {
+            let mut fails = std::pin::pin!(self.failure_notify.notified());
+            fails.as_mut().enable();
+            if let Some(error) = &*self.failure.lock() {
+                return error.clone();
+            }
+            fails.await;
+        }
     }
 
     pub fn state(&self) -> CopyState {

@@ -88,7 +88,10 @@ impl CopyHost {
             AppendError::NotContinuous { has } => CopyRefusal::NotContinuous { has },
             AppendError::FormerOwner { known, .. } => CopyRefusal::FormerOwner { known },
             AppendError::Malformed { .. } => CopyRefusal::Malformed,
-            AppendError::Log(error) => CopyRefusal::Failed(text_of(&error)),
+            AppendError::Log(error) => {
+                self.note_failure(&copy, &error);
+                CopyRefusal::Failed(text_of(&error))
+            }
         })
     }
 
@@ -103,7 +106,10 @@ impl CopyHost {
     async fn sync(&self) -> Result<LogPosition, CopyRefusal> {
         let copy = self.open_copy_of_requests()?;
         let synced = copy.make_durable().await;
-        synced.map_err(|error| CopyRefusal::Failed(text_of(&error)))?;
+        synced.map_err(|error| {
+            self.note_failure(&copy, &error);
+            CopyRefusal::Failed(text_of(&error))
+        })?;
         Ok(copy.end())
     }
 }

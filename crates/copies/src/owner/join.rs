@@ -183,9 +183,9 @@ impl OwnerShared {
                 register.set_standing(copy.id, run, Standing::Counting);
             })
         });
-        counted.await.map_err(JoinError::Deposed)?;
-        let known = self.register.known();
-        let register = known.as_ref().and_then(|known| known.register.as_ref());
+        // As this change found it: a read that began before may have told an older state since.
+        let known = counted.await.map_err(JoinError::Deposed)?;
+        let register = known.register.as_ref();
         let member = register.and_then(|register| register.member(copy.id));
         let counts =
             member.is_some_and(|member| member.run == run && member.standing == Standing::Counting);

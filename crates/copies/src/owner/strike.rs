@@ -3,8 +3,9 @@
 use super::OwnerShared;
 use crate::peers::{CopyCallError, CopyPeer};
 use crate::register::Standing;
-use crate::register_access::Edit;
+use crate::register_access::{Edit, KnownRegister};
 use gupfs_proto::copy::CopyRefusal;
+use std::sync::Arc;
 
 /// What a copy failed to do, for people.
 pub fn failure_of(what: &str, error: &CopyCallError) -> String {
@@ -20,7 +21,7 @@ impl OwnerShared {
         let Some(run) = copy.run else {
             return Ok(());
         };
-        if !self.counting.lock().contains_key(&copy.id) {
+        if !self.counts(copy) {
             return Ok(());
         }
         tracing::warn!(copy = %copy.id, why, "a copy of the metadata is struck from those that count");
@@ -33,19 +34,30 @@ impl OwnerShared {
             })
         });
         edited.await?;
-        self.counting.lock().remove(&copy.id);
-        self.note_struck(copy.id, why);
+        // Another strike of the same copy may have been faster, and the copy may count again since: the register says so, and nothing may be
+        // committed without it.
+        let mut counting = self.counting.lock();
+        if counting.get(&copy.id).is_some_and(|known| known.is(copy)) {
+            counting.remove(&copy.id);
+            drop(counting);
+            self.note_struck(copy.id, why);
+        }
         Ok(())
     }
 
-    /// Changes the register on behalf of this epoch. `edit` returns None if there is nothing to change.
+    fn counts(&self, copy: &CopyPeer) -> bool {
+        let counting = self.counting.lock();
+        counting.get(&copy.id).is_some_and(|known| known.is(copy))
+    }
+
+    /// Changes the register on behalf of this epoch, and returns it. `edit` returns None if there is nothing to change.
     ///
     /// # Errors
     /// The reason if this host does not own the metadata any more.
     pub async fn edit(
         &self,
         edit: impl Fn(&mut crate::register::Register) -> Option<()>,
-    ) -> Result<(), String> {
+    ) -> Result<Arc<KnownRegister>, String> {
         let changed = self.register.change(|register| {
             let ours = register.filter(|register| register.epoch == self.epoch);
             let Some(ours) = ours else {
@@ -60,7 +72,7 @@ impl OwnerShared {
         });
         let changing = async {
             match changed.await {
-                Ok(_) => Ok(()),
+                Ok(known) => Ok(known),
                 Err(error) => {
                     let why = error.to_string();
                     self.depose(why.clone());

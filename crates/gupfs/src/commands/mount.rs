@@ -25,7 +25,7 @@ and `gupfs status MNT` shows for which server; past the deadline they fail with 
 Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments, configuration, key or mount \
 point · 3 the metadata server cannot be reached")]
 pub struct Mount {
-    /// The metadata server
+    /// The metadata server, or several, separated by commas
     #[arg(value_name = "HOST[:PORT]")]
     mds: Option<String>,
     /// Where the file system appears: an empty directory

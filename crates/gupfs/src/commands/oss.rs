@@ -28,7 +28,7 @@ pub struct Oss {
     /// Targets, or directories of targets
     #[arg(value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// The metadata server [default: 127.0.0.1:7700]
+    /// The metadata server, or several, separated by commas [default: 127.0.0.1:7700]
     #[arg(long, value_name = "HOST[:PORT]")]
     mds: Option<String>,
     /// The cluster's key [default: /etc/gupfs/cluster.key, if it is there]

@@ -42,7 +42,7 @@ cannot be reached")]
 pub struct Add {
     /// An empty directory on the disk that the target is to use; made if it does not exist
     dir: PathBuf,
-    /// The metadata server [default: 127.0.0.1:7700]
+    /// The metadata server, or several, separated by commas [default: 127.0.0.1:7700]
     #[arg(long, value_name = "HOST[:PORT]")]
     mds: Option<String>,
     /// The cluster's key [default: /etc/gupfs/cluster.key, if it is there]

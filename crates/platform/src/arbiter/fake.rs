@@ -8,6 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -31,6 +32,8 @@ pub struct FakeArbiter {
     shared: Arc<FakeRegister>,
     /// The host's clock.
     clock: Clock,
+    /// The host does not reach the arbiter.
+    is_cut_off: Arc<AtomicBool>,
 }
 
 struct FakeRegister {
@@ -86,6 +89,7 @@ impl FakeArbiter {
                 random: FakeRandom::new(seed),
             }),
             clock,
+            is_cut_off: Arc::default(),
         }
     }
 
@@ -94,7 +98,13 @@ impl FakeArbiter {
         FakeArbiter {
             shared: self.shared.clone(),
             clock,
+            is_cut_off: Arc::default(),
         }
+    }
+
+    /// From now on this host does not reach the arbiter, or reaches it again. The others do.
+    pub fn set_cut_off(&self, is_cut_off: bool) {
+        self.is_cut_off.store(is_cut_off, SeqCst);
     }
 
     pub fn set_faults(&self, faults: ArbiterFaults) {
@@ -238,7 +248,7 @@ impl FakeArbiter {
     async fn request(&self) -> Result<(), ArbiterError> {
         let faults = self.shared.state.lock().faults;
         self.pause(faults.delay).await;
-        if faults.is_down {
+        if faults.is_down || self.is_cut_off.load(SeqCst) {
             self.clock.sleep(super::limits::CALL_TIMEOUT).await;
             return Err(ArbiterError::Unavailable("no majority".to_owned()));
         }
@@ -248,6 +258,10 @@ impl FakeArbiter {
     async fn reply(&self) -> Result<(), ArbiterError> {
         let delay = self.shared.state.lock().faults.delay;
         self.pause(delay).await;
+        if self.is_cut_off.load(SeqCst) {
+            self.clock.sleep(super::limits::CALL_TIMEOUT).await;
+            return Err(ArbiterError::Unavailable("no reply".to_owned()));
+        }
         match self.is_unanswered() {
             true => Err(ArbiterError::Unavailable("no reply".to_owned())),
             false => Ok(()),

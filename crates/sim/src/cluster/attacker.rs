@@ -5,12 +5,12 @@
 //!        (A forged credential must be refused.)
 //! Enter  at `work`.
 
+use super::CLUSTER;
 use super::access_check::ShownCredentials;
 use super::call_arguments::{caller, create_mode, no_flags, read_write};
 use super::client_host::ClientHost;
 use super::object_host::HostedTarget;
 use super::simulated_cluster::SimulatedCluster;
-use super::{CLUSTER, MDS_ADDRESS};
 use bytes::Bytes;
 use gupfs_client::{Client, WriteOptions};
 use gupfs_platform::fake::FakeRandom;
@@ -46,7 +46,7 @@ pub async fn work(
     let identity = client_host.host.identity(&client_host.host.platform());
     let oss_connections_as = |role| {
         let local_identity = identity.local_identity(role, "attacker");
-        OssConnections::new(&identity, local_identity, CLUSTER, MDS_ADDRESS)
+        OssConnections::new(&identity, local_identity, CLUSTER, "")
     };
     let attacker = Attacker {
         cluster,

@@ -1,8 +1,8 @@
 //! A client's host: the parts that `gupfs mount` composes, simulated and without a kernel.
 
+use super::CLUSTER;
 use super::host::{Host, HostOptions};
 use super::request_monitor::{MonitoredCallbacks, RequestMonitor};
-use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_client::{
     Client, ClientCallbacks, RelayMode, Route, SessionOptions, renew_after_reconnect,
 };
@@ -21,6 +21,8 @@ pub struct ClientHost {
     monitor: Arc<RequestMonitor>,
     write_behind: bool,
     relay: RelayMode,
+    /// Of the metadata server.
+    metadata_address: String,
     process: Mutex<Option<FakePlatform>>,
     current: Mutex<CurrentClient>,
     /// Notified when the client instance changes or ends. (tokio's `watch` wakes waiters in an order of its own random source,
@@ -67,6 +69,7 @@ impl ClientHost {
             monitor: options.monitor.clone(),
             write_behind: options.write_behind,
             relay: options.relay,
+            metadata_address: options.metadata_address(number),
             process: Mutex::new(None),
             current: Mutex::default(),
             changed: Notify::new(),
@@ -95,7 +98,7 @@ impl ClientHost {
             monitor: self.monitor.clone(),
         });
         let mds_connection = ClientConnection::connect(identity.mds_connection_options(
-            &ServerAddresses::one(MDS_ADDRESS),
+            &ServerAddresses::one(&self.metadata_address),
             &local_identity,
             Handlers::none().with_service(monitored),
         ));
@@ -104,7 +107,8 @@ impl ClientHost {
             .await
             .is_err()
         {}
-        let oss_connections = OssConnections::new(&identity, local_identity, CLUSTER, MDS_ADDRESS);
+        let oss_connections =
+            OssConnections::new(&identity, local_identity, CLUSTER, &self.metadata_address);
         let client = loop {
             let route = Route::with_map(
                 mds_connection.peer(),

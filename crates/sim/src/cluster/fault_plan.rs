@@ -19,6 +19,8 @@ pub enum FaultPlan {
 pub enum FaultKind {
     MetadataKills,
     MetadataPower,
+    /// Faults of the hosts that have the metadata, of their links and of their arbiter.
+    MetadataCopies,
     ObjectKills,
     ObjectPower,
     FullDisk,
@@ -56,6 +58,16 @@ impl FaultPlan {
         }
     }
 
+    /// Of a seed whose metadata has copies: half of the seeds have no other faults, so that no call may fail.
+    pub fn with_copies(seed: u64) -> FaultPlan {
+        match seed % 2 {
+            0 => FaultPlan::Only(FaultKind::MetadataCopies),
+            _ => FaultPlan::Mixed {
+                without: 1 + seed / 2 % 3,
+            },
+        }
+    }
+
     pub fn only(self) -> Option<FaultKind> {
         match self {
             FaultPlan::Only(kind) => Some(kind),
@@ -66,7 +78,10 @@ impl FaultPlan {
     pub fn has_metadata_faults(self) -> bool {
         match self {
             FaultPlan::Only(kind) => {
-                matches!(kind, FaultKind::MetadataKills | FaultKind::MetadataPower)
+                matches!(
+                    kind,
+                    FaultKind::MetadataKills | FaultKind::MetadataPower | FaultKind::MetadataCopies
+                )
             }
             FaultPlan::Mixed { without } => without != 0,
             FaultPlan::OneAtATime => false,
@@ -109,6 +124,7 @@ impl FaultPlan {
         match self {
             FaultPlan::Only(kind) => {
                 matches!(kind, FaultKind::Clocks | FaultKind::LongPartitions)
+                    || (kind == FaultKind::MetadataCopies && random.one_in(2))
             }
             FaultPlan::Mixed { .. } | FaultPlan::OneAtATime => random.one_in(2),
         }

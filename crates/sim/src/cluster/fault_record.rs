@@ -208,6 +208,12 @@ impl FaultRecord {
         state.clients_stay
     }
 
+    /// Whether no client can be absent now: they are held, or the seed has no fault of a client or of its links.
+    pub fn all_clients_stay(&self) -> bool {
+        let has_no_absence = self.plan == FaultPlan::Only(FaultKind::MetadataCopies);
+        has_no_absence || self.state.lock().clients_stay
+    }
+
     pub fn release_clients(&self) {
         self.state.lock().clients_stay = false;
     }

@@ -40,9 +40,16 @@ pub struct HostOptions {
     pub relay: RelayMode,
     /// The disks of the object servers are small.
     pub disks_are_small: bool,
+    /// Of the metadata server's hosts.
+    pub metadata_addresses: Vec<String>,
 }
 
 impl HostOptions {
+    /// The address of the metadata server that the process with this number knows; it learns the others.
+    pub fn metadata_address(&self, number: usize) -> String {
+        self.metadata_addresses[number % self.metadata_addresses.len()].clone()
+    }
+
     pub fn host(&self, name: &str) -> Host {
         let random = self.random.fork();
         let clock = match self.clocks_differ {
@@ -88,7 +95,7 @@ impl Host {
         )
     }
 
-    pub fn store(&self) -> Store {
+    pub fn disk(&self) -> FakeDisk {
         let (net, name) = (self.net.clone(), self.name.clone());
         let options = FakeOptions {
             yields: true,
@@ -98,8 +105,12 @@ impl Host {
             // A dead process sends nothing more to its peers.
             on_death: Some(Arc::new(move || net.kill(&name))),
         };
+        FakeDisk::new(options, self.random.u64())
+    }
+
+    pub fn store(&self) -> Store {
         Store {
-            disk: FakeDisk::new(options, self.random.u64()),
+            disk: self.disk(),
             index: FakeIndex::new(),
         }
     }

@@ -3,6 +3,7 @@
 use super::call_arguments::caller;
 use super::client_host::ClientHost;
 use super::fault_plan::FaultPlan;
+use super::metadata_servers::MetadataKind;
 use super::simulated_cluster::SimulatedCluster;
 use crate::event_log::EventLog;
 use crate::kernel::Kernel;
@@ -55,8 +56,8 @@ async fn mount(host: &ClientHost) -> Arc<GupfsKernel> {
 /// Runs a test with the kernels of two hosts of a new cluster. No fault is injected.
 pub fn with_two_kernels(seed: u64, test: impl AsyncFnOnce([Arc<GupfsKernel>; 2])) {
     crate::process::on_paused_time(async {
-        let cluster =
-            SimulatedCluster::start(seed, FaultPlan::of(seed), EventLog::new(false)).await;
+        let plan = (FaultPlan::of(seed), MetadataKind::Single);
+        let cluster = SimulatedCluster::start(seed, plan, EventLog::new(false)).await;
         let (_, client) = cluster.client_hosts[0].wait_for_client().await;
         cluster.set_small_layout(&client).await;
         let hosts = &cluster.client_hosts;

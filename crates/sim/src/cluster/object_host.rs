@@ -1,12 +1,13 @@
 //! An object server's host: the parts that `gupfs oss` composes, simulated.
 
+use super::CLUSTER;
 use super::host::{Host, HostOptions, Store};
+use super::owner_clocks::OwnerClocks;
 use super::request_monitor::{MonitoredData, RequestMonitor};
-use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_oss::{
     DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, WriteRelay, run_reports,
 };
-use gupfs_platform::fake::{FakeClock, FakeDisk, FakePlatform};
+use gupfs_platform::fake::{FakeDisk, FakePlatform};
 use gupfs_proto::{Incarnation, OstId};
 use gupfs_rpc::{
     AcceptAllClientKeys, AdmitAll, Capacity, ClientConnection, ClientConnectionOptions, Handlers,
@@ -30,8 +31,10 @@ pub struct ObjectHost {
     pub targets: Vec<HostedTarget>,
     number: u64,
     disks_are_small: bool,
-    /// The metadata server's clock; it decides when session capabilities expire.
-    clock: FakeClock,
+    /// They say when session capabilities expire.
+    clocks: Arc<OwnerClocks>,
+    /// Of the metadata server.
+    metadata_address: String,
     monitor: Arc<RequestMonitor>,
     process: Mutex<Option<FakePlatform>>,
     serving: Mutex<Weak<Oss>>,
@@ -47,13 +50,14 @@ pub struct HostedTarget {
 }
 
 impl ObjectHost {
-    pub fn new(options: &HostOptions, number: u64, clock: &FakeClock) -> ObjectHost {
+    pub fn new(options: &HostOptions, number: u64, clocks: &Arc<OwnerClocks>) -> ObjectHost {
         ObjectHost {
             host: options.host(&format!("oss{number}")),
             targets: Vec::new(),
             number,
             disks_are_small: options.disks_are_small,
-            clock: clock.clone(),
+            clocks: clocks.clone(),
+            metadata_address: options.metadata_address(number as usize + 1),
             monitor: options.monitor.clone(),
             process: Mutex::new(None),
             serving: Mutex::default(),
@@ -122,13 +126,18 @@ impl ObjectHost {
         let mds_connection = ClientConnection::connect(ClientConnectionOptions {
             request_timeout: Some(Duration::from_secs(5)),
             ..identity.mds_connection_options(
-                &ServerAddresses::one(MDS_ADDRESS),
+                &ServerAddresses::one(&self.metadata_address),
                 &local_identity,
                 Handlers::none(),
             )
         });
         let (reported, mut is_reported) = watch::channel(false); // one waiter, so no order among waiters
-        let others = OssConnections::new(&identity, local_identity.clone(), CLUSTER, MDS_ADDRESS);
+        let others = OssConnections::new(
+            &identity,
+            local_identity.clone(),
+            CLUSTER,
+            &self.metadata_address,
+        );
         oss.set_relay(WriteRelay::new(mds_connection.peer(), others, &platform));
         let reporter = OssReporter {
             domain: None,
@@ -145,7 +154,7 @@ impl ObjectHost {
         let monitored = MonitoredData {
             handler: DataHandler::new(&oss, &platform.clock),
             number: self.number,
-            clock: self.clock.clone(),
+            clocks: self.clocks.clone(),
             monitor: self.monitor.clone(),
         };
         let options = RpcServerOptions {

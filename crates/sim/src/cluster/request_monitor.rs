@@ -6,6 +6,7 @@
 
 use super::access_check::{AccessCheck, ShownCredentials};
 use super::message_delays::{ArrivedMessage, MessageDelays};
+use super::owner_clocks::OwnerClocks;
 use super::repeated_writes::{ArrivedWrite, RepeatedWrites};
 use crate::rare_events::RareEvents;
 use gupfs_client::ClientCallbacks;
@@ -14,7 +15,7 @@ use gupfs_oss::DataHandler;
 use gupfs_platform::fake::{FakeClock, FakeRandom};
 use gupfs_proto::capability::DataCredentials;
 use gupfs_proto::{FsError, InodeId, ObjectId, OstId, SessionId, Slot, callback, data, meta, wire};
-use gupfs_rpc::{ConnectedPeer, PeerHandler, Service};
+use gupfs_rpc::{ConnectedPeer, PeerHandler, SendDeadline, Service};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -399,6 +400,8 @@ fn plain_outcome(reply: &meta::MetaReply) -> Result<meta::MetaReplyBody, FsError
 pub struct MonitoredMeta {
     pub handler: Arc<MetaHandler>,
     pub monitor: Arc<RequestMonitor>,
+    /// The process sends replies only until then.
+    pub send_deadline: SendDeadline,
 }
 
 impl PeerHandler<meta::MetaRequest, meta::MetaReply> for MonitoredMeta {
@@ -413,7 +416,10 @@ impl PeerHandler<meta::MetaRequest, meta::MetaReply> for MonitoredMeta {
         monitor.delay(arrived, "metadata request overtaken").await;
         monitor.note_request(&host, &request);
         let reply = self.handler.clone().handle(from, request.clone()).await;
-        monitor.note_reply(&host, &request, &reply);
+        // What a former owner replies reaches no client.
+        if self.send_deadline.may_send() {
+            monitor.note_reply(&host, &request, &reply);
+        }
         let answered = monitor.delays.begin(format!("mds to {host}"));
         monitor.delay(answered, "metadata reply overtaken").await;
         reply
@@ -424,8 +430,8 @@ impl PeerHandler<meta::MetaRequest, meta::MetaReply> for MonitoredMeta {
 pub struct MonitoredData {
     pub handler: Arc<DataHandler>,
     pub number: u64,
-    /// The metadata server's clock.
-    pub clock: FakeClock,
+    /// They say when session capabilities expire.
+    pub clocks: Arc<OwnerClocks>,
     pub monitor: Arc<RequestMonitor>,
 }
 
@@ -452,9 +458,10 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
         );
         let copy_step = CopyStep::of(&request);
         let ost = request.ost;
+        let credentials = request.credentials;
         let arrived = {
             let mut state = self.monitor.state.lock();
-            let now = millis(&self.clock);
+            let now = self.clocks.millis_for(&credentials);
             state
                 .access_check
                 .request_arrives(self.number, &request, now)
@@ -467,7 +474,7 @@ impl PeerHandler<data::DataRequest, data::DataReply> for MonitoredData {
             if let (Some(copy_step), Ok(_)) = (&copy_step, &reply) {
                 state.note_copy_step(copy_step, ost);
             }
-            let now = millis(&self.clock);
+            let now = millis(&self.monitor.clock);
             let checks = [
                 state.check_reserved_space(ost, is_reserved, is_full, now),
                 state.access_check.check_reply(&arrived, &reply),

@@ -10,7 +10,8 @@ use super::client_host::{ClientHost, ClientInstance, Failure};
 use super::fault_plan::{FaultKind, FaultPlan};
 use super::fault_record::{FailedCall, FaultRecord, SYNCED_AFTER};
 use super::host::HostOptions;
-use super::metadata_host::MetadataHost;
+use super::metadata_copies::NewOwner;
+use super::metadata_servers::{MetadataKind, MetadataServers};
 use super::object_host::ObjectHost;
 use super::program_pause::{ActingProgram, ProgramPause};
 use super::request_monitor::{RequestMonitor, millis};
@@ -33,7 +34,7 @@ use std::time::Duration;
 
 pub struct SimulatedCluster {
     pub net: FakeNet,
-    pub metadata: MetadataHost,
+    pub metadata: MetadataServers,
     pub osses: Vec<ObjectHost>,
     pub client_hosts: Vec<Arc<ClientHost>>,
     /// The attacker's host.
@@ -65,7 +66,11 @@ pub struct SimulatedCluster {
 
 impl SimulatedCluster {
     /// Starts all servers and clients; no file exists yet.
-    pub async fn start(seed: u64, plan: FaultPlan, events: EventLog) -> Arc<SimulatedCluster> {
+    pub async fn start(
+        seed: u64,
+        (plan, kind): (FaultPlan, MetadataKind),
+        events: EventLog,
+    ) -> Arc<SimulatedCluster> {
         let random = FakeRandom::new(seed);
         let delay = match random.below(3) {
             0 => (Duration::from_micros(50), Duration::from_micros(200)),
@@ -87,6 +92,7 @@ impl SimulatedCluster {
                 _ => RelayMode::Always,
             },
             disks_are_small: plan.only() == Some(FaultKind::FullDisk) && seed.is_multiple_of(2),
+            metadata_addresses: kind.addresses(),
         };
         if host_options.disks_are_small {
             monitor.require_reserved_space();
@@ -94,12 +100,12 @@ impl SimulatedCluster {
         if host_options.clocks_differ {
             monitor.count("cluster whose boot clocks run at different rates");
         }
-        let metadata = MetadataHost::new(&host_options);
-        metadata.start().await.expect("no fault is injected yet");
+        let metadata = MetadataServers::start(kind, &host_options).await;
+        let clocks = metadata.clocks();
         let mds = metadata.mds().expect("the metadata server runs");
         let mut osses = Vec::new();
         for number in 0..2 + random.below(2) {
-            let mut host = ObjectHost::new(&host_options, number, &metadata.host.clock);
+            let mut host = ObjectHost::new(&host_options, number, &clocks);
             for _ in 0..1 + random.below(2) {
                 let incarnation = Incarnation(random.u64());
                 let admitted = mds
@@ -118,7 +124,7 @@ impl SimulatedCluster {
         let client_hosts: Vec<Arc<ClientHost>> =
             (0..3 + random.below(2) as usize).map(client_host).collect();
         client_hosts.iter().for_each(ClientHost::start);
-        Arc::new(SimulatedCluster {
+        let cluster = Arc::new(SimulatedCluster {
             fault_record: FaultRecord::new(client_hosts.len(), plan),
             attacker: client_host(client_hosts.len()),
             shared_state: Mutex::default(),
@@ -139,7 +145,52 @@ impl SimulatedCluster {
             write_behind: host_options.write_behind,
             is_mirrored: seed % 3 == 1 || plan == FaultPlan::OneAtATime,
             platform,
-        })
+        });
+        cluster.watch_owners();
+        cluster
+    }
+
+    /// Where the metadata has copies: notes each new owner before it answers anything.
+    fn watch_owners(self: &Arc<Self>) {
+        let Some(copies) = self.metadata.copies() else {
+            return;
+        };
+        // Weak: the cluster owns the hosts that have the observer.
+        let cluster = Arc::downgrade(self);
+        copies.on_new_owner(move |owner| {
+            if let Some(cluster) = cluster.upgrade() {
+                cluster.note_new_owner(owner);
+            }
+        });
+    }
+
+    /// While a copy that counts keeps its memory, nothing that was answered is lost. If none has, and hosts lost power, what was answered and
+    /// not synced before the former owner ended may be lost, as at a power loss of a metadata server without copies.
+    fn note_new_owner(&self, owner: &NewOwner) {
+        self.record(format_args!(
+            "mds{} is owner {}, kept memory: {}",
+            owner.host, owner.epoch, owner.kept_memory
+        ));
+        if owner.kept_memory || !owner.after_power_loss {
+            return;
+        }
+        let lost_at = owner.former_ended.unwrap_or_else(|| self.millis());
+        let undoes = !self.fault_record.all_clients_stay();
+        self.note_metadata_power_loss(lost_at, undoes);
+        self.monitor.count("power loss of all copies");
+    }
+
+    /// The metadata server lost power at this time. `undoes`: not all clients can replay their answered changes.
+    pub fn note_metadata_power_loss(&self, lost_at: u64, undoes: bool) {
+        self.fault_record.metadata_power_loss(lost_at, undoes);
+        self.lose_names(lost_at, undoes);
+        if undoes {
+            self.lose_unsent_bytes();
+        }
+        self.monitor.count(match undoes {
+            true => "power loss of the metadata server while a client is absent",
+            false => "power loss of the metadata server while all clients stay",
+        });
     }
 
     /// Sets a default layout with small components, so that short files have several objects.
@@ -164,7 +215,9 @@ impl SimulatedCluster {
         };
         let root = client.root();
         let caller = caller();
-        self.metadata.give_root_directory_to(&caller).await;
+        let serving = self.metadata.serving();
+        let serving = serving.expect("no fault is injected before the start");
+        serving.give_root_directory_to(&caller).await;
         // Mirrored files need two servers, which report in a moment.
         while let Err(error) = client
             .set_default_layout(&caller, root, Some(rule.clone()))
@@ -294,8 +347,7 @@ impl SimulatedCluster {
         self.fault_record.is_excused(failure, call)
     }
 
-    /// The metadata server loses power now. `undoes`: not all clients can replay their answered changes.
-    pub fn lose_names(&self, undoes: bool) {
+    fn lose_names(&self, lost_at: u64, undoes: bool) {
         let now = self.event_number();
         self.call_history.lock().lose_names();
         let mut shared_state = self.shared_state.lock();
@@ -306,7 +358,7 @@ impl SimulatedCluster {
             self.monitor
                 .count("unanswered change seen before a power loss");
         }
-        let synced = self.first_event_of(self.millis().saturating_sub(SYNCED_AFTER));
+        let synced = self.first_event_of(lost_at.saturating_sub(SYNCED_AFTER));
         shared_state.lose_names(now, synced, undoes);
     }
 

@@ -4,6 +4,7 @@
 use super::call_arguments::{caller, create_mode, no_flags, read_write};
 use super::fault_plan::{FaultKind, FaultPlan};
 use super::history_program::HistoryProgram;
+use super::metadata_servers::MetadataKind;
 use super::private_dir::PrivateDirProgram;
 use super::shared_dir::SharedDirProgram;
 use super::shared_state::{FILE_BLOCKS, RECORDS_OF_BLOCK, SharedState, repeated_value};
@@ -38,7 +39,8 @@ const IDLE_AFTER: Duration = Duration::from_secs(400);
 /// # Panics
 /// When a promise is broken; the last events are printed.
 pub fn run(seed: u64, verbose: bool) -> SeedRun {
-    run_plan(seed, FaultPlan::of(seed), verbose)
+    let plan = (FaultPlan::of(seed), MetadataKind::Single);
+    run_plan(seed, plan, verbose)
 }
 
 /// The same with mirrored files, and faults that hit one server, disk, link or client at a time.
@@ -46,12 +48,23 @@ pub fn run(seed: u64, verbose: bool) -> SeedRun {
 /// # Panics
 /// As `run`.
 pub fn run_one_fault_at_a_time(seed: u64, verbose: bool) -> SeedRun {
-    run_plan(seed, FaultPlan::OneAtATime, verbose)
+    let plan = (FaultPlan::OneAtATime, MetadataKind::Single);
+    run_plan(seed, plan, verbose)
 }
 
-fn run_plan(seed: u64, plan: FaultPlan, verbose: bool) -> SeedRun {
+/// The same with a metadata server that has copies on three hosts: one of them takes over when the owner fails.
+///
+/// # Panics
+/// As `run`.
+pub fn run_with_copies(seed: u64, verbose: bool) -> SeedRun {
+    let plan = (FaultPlan::with_copies(seed), MetadataKind::Copies);
+    run_plan(seed, plan, verbose)
+}
+
+fn run_plan(seed: u64, kinds: (FaultPlan, MetadataKind), verbose: bool) -> SeedRun {
     crate::process::on_paused_time(async {
-        let cluster = SimulatedCluster::start(seed, plan, EventLog::new(verbose)).await;
+        let (plan, _) = kinds;
+        let cluster = SimulatedCluster::start(seed, kinds, EventLog::new(verbose)).await;
         let (_, client) = cluster.client_hosts[0].wait_for_client().await;
         let random = FakeRandom::new(seed ^ 0xc1_5eed);
         let mut programs = start_programs(&cluster, &client, &random).await;
@@ -81,7 +94,9 @@ fn run_plan(seed: u64, plan: FaultPlan, verbose: bool) -> SeedRun {
         let fault_time = match cluster.fault_record.plan().only() {
             None if plan == FaultPlan::OneAtATime => FAULT_TIME_OF_ONE_AT_A_TIME,
             None => FAULT_TIME,
-            Some(FaultKind::LongPartitions | FaultKind::Freezes) => FAULT_TIME_OF_LONG_PARTITIONS,
+            Some(FaultKind::LongPartitions | FaultKind::Freezes | FaultKind::MetadataCopies) => {
+                FAULT_TIME_OF_LONG_PARTITIONS
+            }
             Some(_) => FAULT_TIME_OF_ONE_KIND,
         };
         let until = cluster.millis() + fault_time;
@@ -224,6 +239,16 @@ async fn wait_until_idle(cluster: &Arc<SimulatedCluster>) {
     }
     if cluster.is_mirrored {
         redundancy::check_at_rest(cluster, late).await;
+    }
+    if let Some(copies) = cluster.metadata.copies() {
+        while !copies.are_equal() {
+            assert!(
+                !late(),
+                "the copies do not become equal: {:#?}",
+                copies.describe()
+            );
+            cluster.sleep(Duration::from_millis(100)).await;
+        }
     }
     mds.stop().await.expect("no fault is injected");
 }

@@ -119,3 +119,14 @@ fn seeds_that_have_found_errors_find_none() {
 fn the_cluster_keeps_its_promises_under_any_faults() {
     seeds::run_each_twice(130, cluster::run).require_minimums(&RARE);
 }
+
+/// Minimum count of each rare event in a run of the usual length of seeds whose metadata has copies.
+const RARE_WITH_COPIES: [(&str, u64); 1] = [("take-over by a copy", 1)];
+
+/// The metadata has copies on three hosts, and programs see a pause when the owner fails: no call fails, and nothing that was answered is lost
+/// while a copy that counts keeps its memory.
+#[test]
+fn the_cluster_keeps_its_promises_while_copies_take_over() {
+    let total = seeds::run_each_twice(40, cluster::run_with_copies);
+    total.require_minimums(&RARE_WITH_COPIES);
+}

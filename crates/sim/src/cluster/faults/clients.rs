@@ -55,9 +55,9 @@ fn set_clock(cluster: &SimulatedCluster, random: &FakeRandom) {
     let clients = cluster.client_hosts.iter();
     let hosts = clients.map(|client_host| &client_host.host);
     let hosts = hosts.chain(cluster.osses.iter().map(|oss| &oss.host));
-    let hosts: Vec<_> = hosts.chain([&cluster.metadata.host]).collect();
+    let hosts: Vec<_> = hosts.chain(cluster.metadata.hosts()).collect();
     let host = hosts[random.below(hosts.len() as u64) as usize];
-    if host.name == cluster.metadata.host.name {
+    if cluster.metadata.host_names().contains(&host.name) {
         cluster.is_metadata_clock_set.store(true, SeqCst);
     }
     let seconds = random.below(7_200) as i64 - 3_600;

@@ -3,8 +3,10 @@
 use super::{crash, fail_sync, millis, pause, wait_until};
 use crate::cluster::fault_plan::FaultKind;
 use crate::cluster::fault_record::{DiskFault, SYNCED_AFTER};
+use crate::cluster::metadata_host::MetadataHost;
 use crate::cluster::simulated_cluster::SimulatedCluster;
 use gupfs_platform::fake::{CallKind, FakeRandom};
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ const WAIT_FOR_CLIENTS: u64 = 20_000;
 const RECOVERY_TIME: u64 = 40_000;
 
 pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
+    let store = &single(&cluster).store;
     // In half of the seeds this server never loses power. There the checks of promises about kills need no exception.
     let cuts_power = random.one_in(2);
     loop {
@@ -26,7 +29,6 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
         if cluster.is_over() {
             return;
         }
-        let store = &cluster.metadata.store;
         let only = cluster.fault_record.plan().only();
         let fault = match only {
             Some(FaultKind::MetadataPower) => 1,
@@ -41,7 +43,7 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
                     cluster.monitor.count("failed sync of the metadata server");
                 };
                 let fault = (20, DiskFault::MetadataDisk);
-                fail_sync(&cluster, &random, store, fault, report).await;
+                fail_sync(&cluster, &random, &store.disk, fault, report).await;
                 restart(&cluster, &random, Some(clients_stay)).await;
                 cluster
                     .fault_record
@@ -50,12 +52,12 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
             }
             1 if cuts_power || only.is_some() => {
                 let clients_stay = wait_for_clients(&cluster, &random).await;
-                crash(&cluster, &[store], &random).await;
+                crash(&cluster, from_ref(&store.disk), &random).await;
                 restart(&cluster, &random, Some(clients_stay)).await;
                 wait_for_recovery(&cluster).await;
             }
             _ => {
-                crash(&cluster, &[store], &random).await;
+                crash(&cluster, from_ref(&store.disk), &random).await;
                 restart(&cluster, &random, None).await;
             }
         }
@@ -69,14 +71,19 @@ pub(super) async fn fail_beside_clients(cluster: &SimulatedCluster, random: &Fak
         assert!(cluster.fault_record.hold_clients(), "all clients live");
         cluster.sleep(Duration::from_millis(SYNCED_AFTER)).await;
     }
-    crash(cluster, &[&cluster.metadata.store], random).await;
+    crash(cluster, from_ref(&single(cluster).store.disk), random).await;
     restart(cluster, random, loses_power.then_some(true)).await;
     wait_for_recovery(cluster).await;
 }
 
+fn single(cluster: &SimulatedCluster) -> &MetadataHost {
+    let single = cluster.metadata.single();
+    single.expect("these faults are of a metadata server without copies")
+}
+
 /// Called before a power loss of the metadata server. In most cases it waits until all clients live and reach the server, and
 /// keeps that so until `wait_for_recovery`; then every answered change must survive. Returns false if a client may be absent.
-async fn wait_for_clients(cluster: &SimulatedCluster, random: &FakeRandom) -> bool {
+pub(super) async fn wait_for_clients(cluster: &SimulatedCluster, random: &FakeRandom) -> bool {
     if cluster.fault_record.plan().only().is_none() && random.one_in(4) {
         return false;
     }
@@ -93,14 +100,16 @@ async fn wait_for_clients(cluster: &SimulatedCluster, random: &FakeRandom) -> bo
 }
 
 /// Returns when every client that the metadata server waits for has reconnected.
-async fn wait_for_recovery(cluster: &SimulatedCluster) {
+pub(super) async fn wait_for_recovery(cluster: &SimulatedCluster) {
     let until = cluster.millis() + RECOVERY_TIME;
     while cluster.millis() < until {
         cluster.sleep(Duration::from_millis(200)).await;
         let Some(mds) = cluster.metadata.mds() else {
             continue;
         };
-        if mds.status().await.missing.is_empty() {
+        // One that ends meanwhile has no reply.
+        let status = tokio::time::timeout(Duration::from_secs(1), mds.status()).await;
+        if status.is_ok_and(|status| status.missing.is_empty()) {
             break;
         }
     }
@@ -112,21 +121,12 @@ async fn wait_for_recovery(cluster: &SimulatedCluster) {
 /// Ends the server and starts it again. `power_loss`: None for a kill; for a power loss, whether all clients live and reach the
 /// server throughout.
 async fn restart(cluster: &SimulatedCluster, random: &FakeRandom, power_loss: Option<bool>) {
+    let server = single(cluster);
     let undoes = power_loss == Some(false);
     let mut power_loss = power_loss.is_some();
     loop {
         if power_loss {
-            cluster
-                .fault_record
-                .metadata_power_loss(cluster.millis(), undoes);
-            cluster.lose_names(undoes);
-            if undoes {
-                cluster.lose_unsent_bytes();
-            }
-            cluster.monitor.count(match undoes {
-                true => "power loss of the metadata server while a client is absent",
-                false => "power loss of the metadata server while all clients stay",
-            });
+            cluster.note_metadata_power_loss(cluster.millis(), undoes);
         }
         cluster.record(match power_loss {
             true => "the metadata server loses power",
@@ -136,14 +136,14 @@ async fn restart(cluster: &SimulatedCluster, random: &FakeRandom, power_loss: Op
             true => "power loss of the metadata server",
             false => "kill of the metadata server",
         });
-        cluster.metadata.end(power_loss).await;
+        server.end(power_loss).await;
         cluster.sleep(millis(random, 4_000)).await;
         let crashes = random.one_in(6);
         if crashes {
-            (cluster.metadata.store.disk).die_at(CallKind::Any, 1 + random.below(120));
+            (server.store.disk).die_at(CallKind::Any, 1 + random.below(120));
         }
         let started_at = cluster.millis();
-        let started = cluster.metadata.start().await;
+        let started = server.start().await;
         let recovery = cluster.metadata.mds().map(|mds| mds.recovery().clone());
         cluster.record(format_args!(
             "the metadata server starts: {started:?} {recovery:?}"
@@ -157,7 +157,7 @@ async fn restart(cluster: &SimulatedCluster, random: &FakeRandom, power_loss: Op
             );
             return;
         }
-        wait_until(cluster, 1_000, || cluster.metadata.store.disk.is_dead()).await;
+        wait_until(cluster, 1_000, || server.store.disk.is_dead()).await;
         cluster.monitor.count("crash during recovery");
         power_loss &= random.one_in(2);
     }

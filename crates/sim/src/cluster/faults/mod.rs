@@ -6,6 +6,8 @@
 //! Enter  at `start`; after the simulation at `end_all_faults`.
 
 mod clients;
+mod copies;
+mod copy_links;
 mod freezes;
 mod metadata;
 mod network;
@@ -15,11 +17,10 @@ mod rot;
 
 use super::fault_plan::FaultPlan;
 use super::fault_record::DiskFault;
-use super::host::Store;
 use super::redundancy::count_changes_of_members;
 use super::simulated_cluster::SimulatedCluster;
 use gupfs_platform::Task;
-use gupfs_platform::fake::{CallKind, FakeDisk, FakeRandom};
+use gupfs_platform::fake::{ArbiterFaults, CallKind, FakeDisk, FakeRandom};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,9 @@ pub fn start(cluster: &Arc<SimulatedCluster>, random: &FakeRandom) -> Vec<Task<(
     // Every kind of fault forks the random source, also a kind that the plan lacks, so that the forks of the others do not
     // depend on the plan.
     let (faulty, task_random) = (cluster.clone(), random.fork());
-    if plan.has_metadata_faults() {
+    if cluster.metadata.copies().is_some() {
+        tasks.extend(copies::start(cluster, &task_random));
+    } else if plan.has_metadata_faults() {
         tasks.push(cluster.spawn("metadata faults", async move {
             metadata::inject(faulty, task_random).await
         }));
@@ -79,6 +82,9 @@ pub fn start(cluster: &Arc<SimulatedCluster>, random: &FakeRandom) -> Vec<Task<(
 /// Frees disk space and heals all partitions. No fault is injected afterwards.
 pub fn end_all_faults(cluster: &SimulatedCluster) {
     cluster.net.heal_all();
+    if let Some(copies) = cluster.metadata.copies() {
+        copies.arbiter.set_faults(ArbiterFaults::default());
+    }
     let targets = cluster.osses.iter().flat_map(|oss| &oss.targets);
     targets.for_each(|target| target.store.restore_capacity());
     let stores = cluster.osses.iter().flat_map(|oss| oss.disks());
@@ -110,15 +116,15 @@ async fn pause(cluster: &SimulatedCluster, random: &FakeRandom, most: u64) {
 }
 
 /// Crashes the process at a random call of one of its disks, often in the middle of an operation.
-async fn crash(cluster: &SimulatedCluster, stores: &[&Store], random: &FakeRandom) {
-    let store = stores[random.below(stores.len() as u64) as usize];
+async fn crash(cluster: &SimulatedCluster, disks: &[FakeDisk], random: &FakeRandom) {
+    let disk = &disks[random.below(disks.len() as u64) as usize];
     let kind = match random.below(4) {
         0 => CallKind::Sync,
         1 => CallKind::Any,
         _ => CallKind::Write,
     };
-    store.disk.die_at(kind, 1 + random.below(30));
-    wait_until(cluster, 2_000, || store.disk.is_dead()).await;
+    disk.die_at(kind, 1 + random.below(30));
+    wait_until(cluster, 2_000, || disk.is_dead()).await;
 }
 
 async fn wait_until(cluster: &SimulatedCluster, most: u64, condition: impl Fn() -> bool) {
@@ -133,16 +139,16 @@ async fn wait_until(cluster: &SimulatedCluster, most: u64, condition: impl Fn() 
 async fn fail_sync(
     cluster: &SimulatedCluster,
     random: &FakeRandom,
-    store: &Store,
+    disk: &FakeDisk,
     (most, fault): (u64, DiskFault),
     report: impl FnOnce(),
 ) {
     cluster
         .fault_record
         .begin_disk_fault(fault, cluster.millis());
-    store.disk.fail_sync(1 + random.below(most));
-    let before = store.disk.counters().failed_syncs;
-    let failed = || store.disk.counters().failed_syncs > before;
+    disk.fail_sync(1 + random.below(most));
+    let before = disk.counters().failed_syncs;
+    let failed = || disk.counters().failed_syncs > before;
     wait_until(cluster, 3_000, failed).await;
     report();
     cluster.sleep(millis(random, 1_000)).await;

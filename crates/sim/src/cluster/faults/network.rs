@@ -30,19 +30,24 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom) {
         let only = cluster.fault_record.plan().only();
         let client = random.below(cluster.client_hosts.len() as u64) as usize;
         let oss = random.below(cluster.osses.len() as u64);
+        let metadata = || cluster.metadata.host_names();
         let hosts = match random.below(5) {
-            _ if only == Some(FaultKind::LongPartitions) => {
-                (format!("c{client}"), "mds".to_string())
-            }
-            0 | 1 => (format!("c{client}"), "mds".to_string()),
-            2 | 3 => (format!("c{client}"), format!("oss{oss}")),
-            _ => (format!("oss{oss}"), "mds".to_string()),
+            _ if only == Some(FaultKind::LongPartitions) => (format!("c{client}"), metadata()),
+            0 | 1 => (format!("c{client}"), metadata()),
+            2 | 3 => (format!("c{client}"), vec![format!("oss{oss}")]),
+            _ => (format!("oss{oss}"), metadata()),
         };
         if only != Some(FaultKind::LongPartitions) && random.one_in(2) {
-            reset_connections(&cluster, &random, &hosts).await;
+            let (one, others) = hosts;
+            let other = match others.len() {
+                1 => 0,
+                several => random.below(several as u64) as usize,
+            };
+            let other = others[other].clone();
+            reset_connections(&cluster, &random, &(one, other)).await;
             continue;
         }
-        let isolates_client = hosts.1 == "mds" && hosts.0.starts_with('c');
+        let isolates_client = hosts.1 == metadata() && hosts.0.starts_with('c');
         if isolates_client && !cluster.fault_record.reserve_client_fault() {
             continue; // all clients must stay
         }
@@ -65,11 +70,11 @@ pub(super) async fn reset_connections(
     }
 }
 
-/// Partitions two hosts for a while. `isolated`: the client that does not reach the metadata server meanwhile.
+/// Partitions a host from some others for a while. `isolated`: the client that does not reach the metadata server meanwhile.
 async fn partition(
     cluster: &Arc<SimulatedCluster>,
     random: &FakeRandom,
-    (one, other): &(String, String),
+    (one, others): &(String, Vec<String>),
     isolated: Option<usize>,
 ) {
     let direction = random.below(3);
@@ -79,16 +84,18 @@ async fn partition(
         None => span(random, 60_000),
     };
     cluster.record(format_args!(
-        "partition between {one} and {other}, direction {direction}, {time:?}"
+        "partition between {one} and {others:?}, direction {direction}, {time:?}"
     ));
     cluster.monitor.count(match direction {
         0 => "network partition",
         _ => "network partition in one direction",
     });
-    match direction {
-        0 => cluster.net.partition(one, other),
-        1 => cluster.net.partition_one_way(one, other),
-        _ => cluster.net.partition_one_way(other, one),
+    for other in others {
+        match direction {
+            0 => cluster.net.partition(one, other),
+            1 => cluster.net.partition_one_way(one, other),
+            _ => cluster.net.partition_one_way(other, one),
+        }
     }
     if isolated.is_some() && time > Duration::from_millis(SHORT_PARTITION) {
         cluster.lose_unsent_bytes();
@@ -113,7 +120,9 @@ async fn partition(
     if from_all_servers {
         osses().for_each(|oss| cluster.net.heal(one, &oss));
     }
-    cluster.net.heal(one, other);
+    for other in others {
+        cluster.net.heal(one, other);
+    }
     if let Some((client, number)) = isolation {
         cluster
             .fault_record

@@ -5,8 +5,7 @@ use super::{crash, fail_sync, millis, pause};
 use crate::cluster::call_arguments::{caller, create_mode, no_flags, read_write};
 use crate::cluster::fault_plan::FaultKind;
 use crate::cluster::fault_record::DiskFault;
-use crate::cluster::host::Store;
-use crate::cluster::object_host::{HostedTarget, ObjectHost};
+use crate::cluster::object_host::HostedTarget;
 use crate::cluster::simulated_cluster::SimulatedCluster;
 use gupfs_client::AllocateMode;
 use gupfs_platform::fake::FakeRandom;
@@ -43,7 +42,7 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom, e
                 };
                 let fault = (5, DiskFault::ObjectDisk);
                 cluster.lose_unsent_bytes();
-                fail_sync(&cluster, &random, &target.store, fault, report).await;
+                fail_sync(&cluster, &random, &target.store.disk, fault, report).await;
                 restart(&cluster, number, &random, true).await;
                 cluster
                     .fault_record
@@ -57,16 +56,12 @@ pub(super) async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom, e
             _ => {
                 match random.one_in(4) {
                     true => oss.announce_stop().await,
-                    false => crash(&cluster, &stores(oss), &random).await,
+                    false => crash(&cluster, &oss.disks(), &random).await,
                 }
                 restart(&cluster, number, &random, false).await;
             }
         }
     }
-}
-
-fn stores(oss: &ObjectHost) -> Vec<&Store> {
-    oss.targets.iter().map(|target| &target.store).collect()
 }
 
 /// The servers' host loses power. In half of the cases a client's host loses power with it, so that the unsynced bytes which
@@ -77,7 +72,7 @@ async fn lose_power(
     random: &FakeRandom,
     ends_clients: bool,
 ) {
-    crash(cluster, &stores(&cluster.osses[number]), random).await;
+    crash(cluster, &cluster.osses[number].disks(), random).await;
     let client = random.below(2 * cluster.client_hosts.len() as u64) as usize;
     let client_host = cluster.client_hosts.get(client);
     let may_end =

@@ -4,7 +4,6 @@
 use super::clients::start_client;
 use super::network::reset_connections;
 use super::{crash, metadata, millis, rot, wait_until};
-use crate::cluster::host::Store;
 use crate::cluster::redundancy::{is_whole, resync_status, stale_files, unequal_members};
 use crate::cluster::simulated_cluster::SimulatedCluster;
 use gupfs_platform::fake::{CallKind, FakeDisk, FakeRandom};
@@ -76,22 +75,22 @@ fn next_server(cluster: &SimulatedCluster, random: &FakeRandom, last: usize) -> 
 /// The server is killed or loses power, or a sync of one of its disks fails; it starts again after a while.
 async fn fail_server(cluster: &SimulatedCluster, random: &FakeRandom, number: usize) {
     let oss = &cluster.osses[number];
-    let stores: Vec<&Store> = oss.targets.iter().map(|target| &target.store).collect();
+    let disks = oss.disks();
     let fault = random.below(5);
     let power_loss = match fault {
         0 => {
-            let store = stores[random.below(stores.len() as u64) as usize];
+            let disk = &disks[random.below(disks.len() as u64) as usize];
             cluster.record(format_args!("a sync of a disk of oss{number} fails"));
             cluster.fault_record.single_object_failure(true);
-            store.disk.fail_sync(1 + random.below(3));
-            let before = store.disk.counters().failed_syncs;
-            let failed = || store.disk.counters().failed_syncs > before;
+            disk.fail_sync(1 + random.below(3));
+            let before = disk.counters().failed_syncs;
+            let failed = || disk.counters().failed_syncs > before;
             wait_until(cluster, 3_000, failed).await;
             cluster.sleep(millis(random, 3_000)).await;
             true
         }
         1 => {
-            crash(cluster, &stores, random).await;
+            crash(cluster, &disks, random).await;
             false
         }
         2 => {
@@ -100,7 +99,7 @@ async fn fail_server(cluster: &SimulatedCluster, random: &FakeRandom, number: us
             false
         }
         _ => {
-            crash(cluster, &stores, random).await;
+            crash(cluster, &disks, random).await;
             true
         }
     };
