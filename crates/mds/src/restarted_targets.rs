@@ -13,7 +13,7 @@ use gupfs_proto::{FsError, InodeId, Layout, OstId, Presence};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// What a target may lack after it was opened again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,8 +38,42 @@ pub struct RestartedTargets {
 #[derive(Clone)]
 struct LeavingOut {
     open_instance: u64,
-    /// Becomes true when it is done.
-    is_done: watch::Receiver<bool>,
+    outcome: Arc<Outcome>,
+}
+
+/// How the work ended. (tokio's `watch` wakes several waiters in an order of its own random source, so a simulation would not repeat.)
+#[derive(Default)]
+struct Outcome {
+    is_done: Mutex<Option<bool>>,
+    ended: Notify,
+}
+
+impl Outcome {
+    fn end(&self, is_done: bool) {
+        self.is_done.lock().get_or_insert(is_done);
+        self.ended.notify_waiters();
+    }
+
+    /// Returns whether the work is done; false if its task ended without it.
+    async fn wait(&self) -> bool {
+        loop {
+            let mut ended = std::pin::pin!(self.ended.notified());
+            ended.as_mut().enable();
+            if let Some(is_done) = *self.is_done.lock() {
+                return is_done;
+            }
+            ended.await;
+        }
+    }
+}
+
+/// The task that does the work; its end ends the wait for it.
+struct OutcomeOfTask(Arc<Outcome>);
+
+impl Drop for OutcomeOfTask {
+    fn drop(&mut self) {
+        self.0.end(false);
+    }
 }
 
 impl RestartedTargets {
@@ -65,17 +99,17 @@ impl RestartedTargets {
         open_instance: u64,
         missing: MissingBytes,
     ) -> bool {
-        let mut is_done = {
+        let outcome = {
             let mut latest = self.latest.lock();
             let begun = latest.get(&ost).cloned();
             let begun = begun.filter(|begun| begun.open_instance == open_instance);
             let leaving_out = begun.unwrap_or_else(|| self.begin(ost, open_instance, missing));
             latest.insert(ost, leaving_out.clone());
-            leaving_out.is_done
+            leaving_out.outcome
         };
         tokio::select! {
             biased;
-            done = is_done.wait_for(|is_done| *is_done) => done.is_ok(),
+            is_done = outcome.wait() => is_done,
             () = self.clock.sleep(LEAVE_OUT_PATIENCE) => false,
         }
     }
@@ -92,15 +126,15 @@ impl RestartedTargets {
         open_instance: u64,
         missing: MissingBytes,
     ) -> LeavingOut {
-        let (done, is_done) = watch::channel(false);
+        let outcome = Arc::new(Outcome::default());
+        let done = OutcomeOfTask(outcome.clone());
         let this = self.clone();
         self.tasks
             .spawn("leave out a restarted target", async move {
                 while this.store.failure().is_none() && this.is_latest(ost, open_instance) {
                     match this.leave_out_target(ost, missing).await {
                         Ok(()) => {
-                            // Without a receiver a later instance of the target has reported.
-                            let _ = done.send(true);
+                            done.0.end(true);
                             return;
                         }
                         Err(error) => {
@@ -112,7 +146,7 @@ impl RestartedTargets {
             });
         LeavingOut {
             open_instance,
-            is_done,
+            outcome,
         }
     }
 

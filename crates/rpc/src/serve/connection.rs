@@ -12,6 +12,7 @@ use crate::tls::{MaybeTlsStream, TlsConfig};
 use crate::unauthenticated::UnauthenticatedGuard;
 use gupfs_platform::Stream;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 pub(super) async fn serve_connection(
     inner: Arc<Inner>,
@@ -42,7 +43,9 @@ pub(super) async fn serve_connection(
     });
     match inserted {
         Ok(peer) => {
-            if wait_former_requests(&inner, &peer).await {
+            if inner.is_stopped.load(SeqCst) {
+                reject(&inner, &framed, "the server stops").await;
+            } else if wait_former_requests(&inner, &peer).await {
                 run_if_admitted(&inner, &peer, &accepted, &mut reader).await;
             } else {
                 let why = "requests of the previous connection of this process are still running";

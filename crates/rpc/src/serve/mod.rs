@@ -32,7 +32,7 @@ use gupfs_proto::ClusterId;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// The identity, keys, handlers and limits of a server.
 pub struct RpcServerOptions {
@@ -113,6 +113,8 @@ pub(crate) struct Inner {
     observer: Arc<dyn ConnectionObserver>,
     admission: Arc<dyn Admission>,
     send_deadline: SendDeadline,
+    /// It accepts no peer any more, not even one whose handshake is under way.
+    is_stopped: AtomicBool,
     connections: ConnectionTable,
     load: ServerLoad,
     unauthenticated: Arc<UnauthenticatedConnections>,
@@ -178,6 +180,7 @@ impl RpcServer {
             observer: options.observer,
             admission: options.admission,
             send_deadline: options.send_deadline,
+            is_stopped: AtomicBool::new(false),
             connections: ConnectionTable::new(capacity, load.clone()),
             load,
             unauthenticated: UnauthenticatedConnections::new(
@@ -230,6 +233,8 @@ impl RpcServer {
     /// Stops listening and closes all connections.
     pub fn stop(&self) {
         self.accepting.stop();
+        // Before the connections are closed: one that is not in the table yet finds it.
+        self.inner.is_stopped.store(true, SeqCst);
         for peer in self.inner.connections.all() {
             peer.close();
         }

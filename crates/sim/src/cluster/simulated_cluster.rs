@@ -10,7 +10,7 @@ use super::client_host::{ClientHost, ClientInstance, Failure};
 use super::fault_plan::{FaultKind, FaultPlan};
 use super::fault_record::{FailedCall, FaultRecord, SYNCED_AFTER};
 use super::host::HostOptions;
-use super::metadata_copies::NewOwner;
+use super::metadata_copies::{CopiesObserver, NewOwner};
 use super::metadata_servers::{MetadataKind, MetadataServers};
 use super::object_host::ObjectHost;
 use super::program_pause::{ActingProgram, ProgramPause};
@@ -28,8 +28,8 @@ use gupfs_rpc::Service;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub struct SimulatedCluster {
@@ -155,13 +155,7 @@ impl SimulatedCluster {
         let Some(copies) = self.metadata.copies() else {
             return;
         };
-        // Weak: the cluster owns the hosts that have the observer.
-        let cluster = Arc::downgrade(self);
-        copies.on_new_owner(move |owner| {
-            if let Some(cluster) = cluster.upgrade() {
-                cluster.note_new_owner(owner);
-            }
-        });
+        copies.set_observer(WatchedCopies(Arc::downgrade(self)));
     }
 
     /// While a copy that counts keeps its memory, nothing that was answered is lost. If none has, and hosts lost power, what was answered and
@@ -411,5 +405,22 @@ impl SimulatedCluster {
 
     pub fn take_events(&self) -> EventLog {
         std::mem::replace(&mut *self.events.lock(), EventLog::new(true))
+    }
+}
+
+/// The cluster as the observer of its metadata's copies. Weak: the cluster owns them.
+struct WatchedCopies(Weak<SimulatedCluster>);
+
+impl CopiesObserver for WatchedCopies {
+    fn new_owner(&self, owner: &NewOwner) {
+        if let Some(cluster) = self.0.upgrade() {
+            cluster.note_new_owner(owner);
+        }
+    }
+
+    fn process_ended(&self, host: &str, why: &str) {
+        if let Some(cluster) = self.0.upgrade() {
+            cluster.record(format_args!("the process of {host} ends: {why}"));
+        }
     }
 }

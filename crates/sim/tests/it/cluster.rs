@@ -120,13 +120,49 @@ fn the_cluster_keeps_its_promises_under_any_faults() {
     seeds::run_each_twice(130, cluster::run).require_minimums(&RARE);
 }
 
+/// Seeds with copies that have found errors which the others here did not.
+#[test]
+fn seeds_with_copies_that_have_found_errors_find_none() {
+    const SEEDS: [u64; 2] = [
+        79, // the check did not know that a link of a dead client may be made between a listing and its attributes
+        178, // a copy that was struck twice, and counted again in between, got no records although it counted
+    ];
+    seeds::run_each_twice(SEEDS.len() as u64, |index, verbose| {
+        cluster::run_with_copies(SEEDS[index as usize % SEEDS.len()], verbose)
+    });
+}
+
 /// Minimum count of each rare event in a run of the usual length of seeds whose metadata has copies.
-const RARE_WITH_COPIES: [(&str, u64); 1] = [("take-over by a copy", 1)];
+const RARE_WITH_COPIES: [(&str, u64); 15] = [
+    ("take-over by a copy", 60),
+    ("owner elected by what the logs have", 15),
+    ("orderly hand-over", 8),
+    ("deposed owner that lived", 10),
+    ("copy struck", 60),
+    ("copy that rejoined", 100),
+    ("snapshot for a copy", 80),
+    ("power loss of all copies", 10),
+    ("power loss of a copy", 10),
+    ("failed sync of a copy", 10),
+    ("directory of a copy lost", 3),
+    ("freeze of a copy", 30),
+    ("partition between copies", 40),
+    ("copy cut off from the arbiter", 20),
+    ("arbiter away", 60),
+];
 
 /// The metadata has copies on three hosts, and programs see a pause when the owner fails: no call fails, and nothing that was answered is lost
 /// while a copy that counts keeps its memory.
 #[test]
 fn the_cluster_keeps_its_promises_while_copies_take_over() {
+    // With one seed the log of the copies is shown, too.
+    if std::env::var("GUPFS_SEED").is_ok() {
+        let _ = tracing_subscriber::fmt()
+            .without_time()
+            .with_ansi(false)
+            .with_env_filter("gupfs_copies=info")
+            .try_init();
+    }
     let total = seeds::run_each_twice(40, cluster::run_with_copies);
     total.require_minimums(&RARE_WITH_COPIES);
 }

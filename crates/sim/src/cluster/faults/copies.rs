@@ -23,6 +23,12 @@ const SHORT_ABSENCE: u64 = 2_000;
 /// An orderly stop asks all clients for their leases.
 const STOP_MAX: u64 = 15_000;
 
+/// Within this time a disk of a copy that counts syncs, in milliseconds.
+const SYNC_FAILS_WITHIN: u64 = 3_000;
+
+/// More syncs than any seed has.
+const NEVER: u64 = 1 << 40;
+
 /// Longest wait until all copies count, in milliseconds: before a power loss of all, and when all faults are over.
 const WHOLE_WITHIN: u64 = 20_000;
 const HEALED_WITHIN: u64 = 120_000;
@@ -67,13 +73,14 @@ async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom, links: Arc<L
             Some((owner, _)) if random.one_in(2) => owner,
             _ => any,
         };
-        match random.below(14) {
+        match random.below(16) {
             0..=2 => kill(&cluster, &random, host, false).await,
             3 | 4 => kill(&cluster, &random, host, true).await,
             5..=7 => freeze(&cluster, &random, host).await,
             8 | 9 => stop_owner(&cluster, &random).await,
             10 | 11 => lose_directory(&cluster, &random, host).await,
-            12 => {
+            12 | 13 => fail_sync_of(&cluster, &random, host).await,
+            14 => {
                 // Two at nearly the same time.
                 kill(&cluster, &random, host, false).await;
                 kill(&cluster, &random, any, false).await;
@@ -193,6 +200,26 @@ async fn lose_directory(
     cluster.monitor.count("directory of a copy lost");
     host.lose_directory().await;
     restart_later(cluster, random, (host, true));
+}
+
+/// A sync of a copy's disk fails: what the host has written and not synced may be gone. Its process ends by itself, or gets all
+/// records again.
+async fn fail_sync_of(cluster: &SimulatedCluster, random: &FakeRandom, host: &CopyHost) {
+    if !another_counts(cluster, host) || host.is_reserved() {
+        return;
+    }
+    let name = &host.host.name;
+    let disk = &host.store.disk;
+    disk.fail_sync(1 + random.below(20));
+    let before = disk.counters().failed_syncs;
+    let failed = || disk.counters().failed_syncs > before;
+    wait_until(cluster, SYNC_FAILS_WITHIN, failed).await;
+    if !failed() {
+        disk.fail_sync(NEVER);
+        return;
+    }
+    cluster.record(format_args!("a sync of the disk of {name} fails"));
+    cluster.monitor.count("failed sync of a copy");
 }
 
 /// All hosts lose power. Before, all count for a while and no link fails, so that all have synced what was answered some seconds ago.

@@ -171,6 +171,7 @@ impl CopyHost {
 
     /// The process ends by itself: another one is started, unless a fault concerns the host.
     fn process_ended(self: &Arc<Self>, process: &CopyProcess, why: String) {
+        self.owners.note_process_ended(&self.host.name, &why);
         // Once: it is the last thing that the process does.
         let _ = process.state.ended.set(why);
         let (host, run) = (self.clone(), process.run);

@@ -14,8 +14,8 @@ mod standby;
 
 pub use copy_host::CopyHost;
 pub use membership::SeenMembership;
-pub use owners::NewOwner;
 use owners::Owners;
+pub use owners::{CopiesObserver, NewOwner};
 use process::Owned;
 
 use super::host::HostOptions;
@@ -69,8 +69,8 @@ impl MetadataCopies {
         &self.owners.clocks
     }
 
-    /// Called for each owner from now on, before it answers anything.
-    pub fn on_new_owner(&self, observer: impl Fn(&NewOwner) + Send + Sync + 'static) {
+    /// From now on this observer sees what the processes do.
+    pub fn set_observer(&self, observer: impl CopiesObserver) {
         self.owners.set_observer(Box::new(observer));
     }
 

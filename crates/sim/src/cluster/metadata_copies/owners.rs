@@ -20,13 +20,20 @@ pub struct NewOwner {
     pub former_ended: Option<u64>,
 }
 
-type OwnerObserver = Box<dyn Fn(&NewOwner) + Send + Sync>;
+/// Sees what the processes do.
+pub trait CopiesObserver: Send + Sync + 'static {
+    /// Called before the owner answers anything.
+    fn new_owner(&self, owner: &NewOwner);
+
+    /// A process has ended by itself, for this reason.
+    fn process_ended(&self, host: &str, why: &str);
+}
 
 pub struct Owners {
     pub clocks: Arc<OwnerClocks>,
     monitor: Arc<RequestMonitor>,
     clock: FakeClock,
-    observer: OnceLock<OwnerObserver>,
+    observer: OnceLock<Box<dyn CopiesObserver>>,
     state: Mutex<OwnersState>,
 }
 
@@ -49,7 +56,7 @@ impl Owners {
         }
     }
 
-    pub fn set_observer(&self, observer: OwnerObserver) {
+    pub fn set_observer(&self, observer: Box<dyn CopiesObserver>) {
         let is_first = self.observer.set(observer).is_ok();
         assert!(is_first, "one observer sees the owners");
     }
@@ -79,7 +86,7 @@ impl Owners {
                 true => "take-over by a copy",
                 false => "owner elected by what the logs have",
             });
-            observer(&owner);
+            observer.new_owner(&owner);
         }
     }
 
@@ -88,6 +95,13 @@ impl Owners {
         let mut state = self.state.lock();
         if state.newest == epoch {
             state.newest_ended = Some(millis(&self.clock));
+        }
+    }
+
+    /// A process has ended by itself.
+    pub fn note_process_ended(&self, host: &str, why: &str) {
+        if let Some(observer) = self.observer.get() {
+            observer.process_ended(host, why);
         }
     }
 

@@ -113,7 +113,7 @@ impl ProcessParts {
         };
         let mds = match started {
             Ok(mds) => mds,
-            Err(error) => return error.to_string(),
+            Err(error) => return format!("its metadata server did not start: {error:?}"),
         };
         let monitored = MonitoredMeta {
             // Root squash applies to other hosts.

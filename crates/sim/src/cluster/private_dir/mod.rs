@@ -74,6 +74,8 @@ pub struct PrivateDirProgram {
     /// The client has another instance or session than at the last recheck: it does not replay the unsynced changes of the
     /// former one.
     has_new_session: bool,
+    /// A change of the former session was made during a recheck, which was repeated.
+    has_repeated_recheck: bool,
     /// A change of names that a former instance has sent, which was not made when this one looked, and until which millisecond it may still be
     /// made: the server knows of no end of that client, and may have to wait for others before it makes the change.
     late_change: Option<(u64, NameChange)>,
@@ -115,6 +117,7 @@ impl PrivateDirProgram {
             power_losses: cluster.fault_record.power_losses(),
             must_recheck: false,
             has_new_session: false,
+            has_repeated_recheck: false,
             late_change: None,
             synced_by_others: BTreeSet::new(),
             lost_leases: false,

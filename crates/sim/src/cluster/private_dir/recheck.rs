@@ -22,6 +22,10 @@ struct FoundState {
     bytes: BTreeMap<InodeId, Vec<u8>>,
 }
 
+fn links_in(tree: &NameTree, ino: InodeId) -> usize {
+    tree.values().filter(|entry| entry.ino == ino).count()
+}
+
 impl PrivateDirProgram {
     /// A failed recheck is repeated later.
     pub(super) async fn recheck(&mut self, instance: &ClientInstance<'_>) {
@@ -43,6 +47,10 @@ impl PrivateDirProgram {
             || instance.client.session() != self.session
         {
             return; // the state may have changed meanwhile; the next recheck reads it again
+        }
+        if self.was_linked_late(&found) {
+            self.has_repeated_recheck = true;
+            return;
         }
         // In a live session the client replays its changes, so a power loss of the metadata server undoes none.
         let power_loss_at = match self.has_new_session {
@@ -70,6 +78,7 @@ impl PrivateDirProgram {
         self.must_recheck = false;
         self.has_new_session = false;
         self.lost_leases = false;
+        self.has_repeated_recheck = false;
         self.publish_all();
     }
 
@@ -80,6 +89,15 @@ impl PrivateDirProgram {
             Failure::Refused(FsError::Stale | FsError::NotFound)
         );
         is_gone && self.has_new_session && self.names.is_unanswered()
+    }
+
+    /// Whether a change that a dead client had sent was made during the recheck, after its listing: then a file has more or fewer links than the
+    /// listing has names. The next recheck finds the change in both.
+    fn was_linked_late(&self, found: &FoundState) -> bool {
+        let may_come_late = self.has_new_session && self.names.is_unanswered();
+        let mut attrs = found.attrs.iter();
+        let differs = attrs.any(|(ino, attr)| attr.nlink as usize != links_in(&found.tree, *ino));
+        may_come_late && differs && !self.has_repeated_recheck
     }
 
     /// `names_lost_since`: changes of names that were answered at this millisecond or later may be undone.
@@ -104,7 +122,7 @@ impl PrivateDirProgram {
         }
         for (ino, bytes) in found.bytes {
             let attr = &found.attrs[&ino];
-            let link_count = tree.values().filter(|entry| entry.ino == ino).count();
+            let link_count = links_in(&tree, ino);
             assert_eq!(
                 attr.nlink as usize, link_count,
                 "c{}: link count of {ino}",
