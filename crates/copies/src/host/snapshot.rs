@@ -1,20 +1,11 @@
 //! A copy that begins anew, with all records of the owner's index.
 
 use super::CopyHost;
-use super::store::{HostStore, text_of};
+use super::store::{HostStore, Loading, text_of};
 use bytes::Bytes;
 use gupfs_proto::OwnerEpoch;
 use gupfs_proto::copy::{CopyRefusal, LogPosition};
-use gupfs_store::index::Index;
 use gupfs_store::kv::{KvCopy, KvError, add_snapshot_part, finish_snapshot};
-
-/// A new index that gets its records.
-pub struct Loading {
-    index: Index,
-    owner: OwnerEpoch,
-    at: LogPosition,
-    parts: u64,
-}
 
 impl CopyHost {
     /// Discards what this host has. A snapshot that was under way begins again.

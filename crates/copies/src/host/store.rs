@@ -1,14 +1,23 @@
 //! Opening and closing this host's copy of the store.
 
 use super::CopyHost;
-use super::snapshot::Loading;
 use crate::error::CopiesError;
 use gupfs_platform::Disk;
+use gupfs_proto::OwnerEpoch;
 use gupfs_proto::copy::{CopyRefusal, LogPosition};
 use gupfs_store::index::Index;
 use gupfs_store::kv::{KvCopy, KvError};
 use gupfs_store::log::LogError;
 use std::sync::Arc;
+
+/// A new index that gets its records.
+pub struct Loading {
+    pub index: Index,
+    pub owner: OwnerEpoch,
+    pub at: LogPosition,
+    /// Parts that it has got.
+    pub parts: u64,
+}
 
 pub enum HostStore {
     Open(Arc<KvCopy>),

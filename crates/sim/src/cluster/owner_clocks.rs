@@ -1,11 +1,15 @@
 //! The clocks of the metadata's owners. A session capability names an owner, and that owner's clock says when it expires.
 
-use super::request_monitor::millis;
 use gupfs_platform::fake::FakeClock;
 use gupfs_proto::OwnerEpoch;
 use gupfs_proto::capability::DataCredentials;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+
+/// Milliseconds since the clock's beginning.
+pub fn millis(clock: &FakeClock) -> u64 {
+    clock.boot().0 / 1_000_000
+}
 
 pub struct OwnerClocks {
     /// Of every owner that has no other.

@@ -7,6 +7,7 @@
 use super::access_check::{AccessCheck, ShownCredentials};
 use super::message_delays::{ArrivedMessage, MessageDelays};
 use super::owner_clocks::OwnerClocks;
+pub use super::owner_clocks::millis;
 use super::repeated_writes::{ArrivedWrite, RepeatedWrites};
 use crate::rare_events::RareEvents;
 use gupfs_client::ClientCallbacks;
@@ -20,11 +21,6 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Milliseconds since the clock's beginning.
-pub fn millis(clock: &FakeClock) -> u64 {
-    clock.boot().0 / 1_000_000
-}
 
 /// So long after a refused write a small disk counts as full, in milliseconds.
 const FULL_FOR: u64 = 100;

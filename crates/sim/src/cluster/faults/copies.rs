@@ -2,10 +2,10 @@
 //!
 //! While a copy that counts keeps its memory nothing that was answered is lost, so none of them excuses the failure of a call.
 
-use super::copy_links::LinkFaults;
+use super::copy_links::{LinkFaults, copies};
 use super::metadata::{wait_for_clients, wait_for_recovery};
 use super::{copy_links, crash, millis, pause, wait_until};
-use crate::cluster::metadata_copies::{COPIES, CopyHost, MetadataCopies, SeenMembership};
+use crate::cluster::metadata_copies::{COPIES, CopyHost, SeenMembership};
 use crate::cluster::simulated_cluster::SimulatedCluster;
 use gupfs_platform::Task;
 use gupfs_platform::fake::FakeRandom;
@@ -46,11 +46,6 @@ pub(super) fn start(cluster: &Arc<SimulatedCluster>, random: &FakeRandom) -> Vec
     let mut tasks = copy_links::start(cluster, random, &links);
     tasks.extend([counts, hosts]);
     tasks
-}
-
-pub(super) fn copies(cluster: &SimulatedCluster) -> &MetadataCopies {
-    let copies = cluster.metadata.copies();
-    copies.expect("these faults are of a metadata server with copies")
 }
 
 async fn count(cluster: Arc<SimulatedCluster>) {

@@ -1,8 +1,7 @@
 //! Faults of the links between the hosts that have the metadata, of their links to others, and of their arbiter.
 
-use super::copies::copies;
 use super::{millis, pause};
-use crate::cluster::metadata_copies::{COPIES, CopyHost};
+use crate::cluster::metadata_copies::{COPIES, CopyHost, MetadataCopies};
 use crate::cluster::simulated_cluster::SimulatedCluster;
 use gupfs_platform::Task;
 use gupfs_platform::fake::{ArbiterFaults, FakeRandom};
@@ -17,6 +16,11 @@ const TIME_MAX: u64 = 9_000;
 const SHORT_PARTITION: u64 = 6_000;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+pub(super) fn copies(cluster: &SimulatedCluster) -> &MetadataCopies {
+    let copies = cluster.metadata.copies();
+    copies.expect("these faults are of a metadata server with copies")
+}
 
 /// The faults of links that last now.
 #[derive(Default)]
