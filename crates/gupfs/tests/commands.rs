@@ -259,6 +259,10 @@ fn every_command_has_a_manual_page() {
         gupfs-layout-set.1
         gupfs-layout.1
         gupfs-man.1
+        gupfs-mds-force.1
+        gupfs-mds-list.1
+        gupfs-mds-move.1
+        gupfs-mds-remove.1
         gupfs-mds.1
         gupfs-mount.1
         gupfs-oss.1
