@@ -1,7 +1,6 @@
 //! Why a host cannot be a copy, or the owner.
 
 use crate::register::RegisterError;
-use gupfs_platform::arbiter::ArbiterError;
 use gupfs_proto::{ClusterId, OwnerEpoch};
 use gupfs_store::kv::KvError;
 
@@ -9,8 +8,6 @@ use gupfs_store::kv::KvError;
 pub enum CopiesError {
     #[error("the register of the arbiter cannot be used")]
     Register(#[from] RegisterError),
-    #[error("the arbiter refuses what this host asks for: {0}")]
-    Arbiter(ArbiterError),
     #[error(
         "the register of the arbiter belongs to {found:?}, and this directory to {wanted:?}: name another prefix for each cluster"
     )]

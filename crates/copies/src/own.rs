@@ -138,7 +138,7 @@ impl MetadataCopy {
     /// was before.
     ///
     /// # Errors
-    /// `NotPossible` if an owner is alive, or this copy cannot be used; `Arbiter`, `Register`, `Store` as of `own`.
+    /// `NotPossible` if an owner is alive, or this copy cannot be used; `Register`, `Store` as of `own`.
     pub async fn force(&self) -> Result<Option<Register>, CopiesError> {
         self.host.open(false).await?;
         let state = self.host.state();

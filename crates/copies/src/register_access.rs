@@ -68,10 +68,10 @@ impl RegisterAccess {
         }
     }
 
-    /// Changes the register, whatever others change meanwhile; `edit` may be called several times. Waits while the arbiter is away.
+    /// Changes the register, whatever others change meanwhile; `edit` may be called several times. Waits while the arbiter is away, or refuses.
     ///
     /// # Errors
-    /// `Deposed` with the reason of `Edit::Refuse`; `Arbiter` if the arbiter refuses the value; `Register`.
+    /// `Deposed` with the reason of `Edit::Refuse`; `Register`.
     pub async fn change(
         &self,
         edit: impl Fn(Option<&Register>) -> Edit,
@@ -98,9 +98,6 @@ impl RegisterAccess {
                 // The new state is read: the caller may wait for a change after it.
                 Ok(ChangeResult::Done(_)) => return self.read().await,
                 Ok(ChangeResult::Conflict(state)) => known = self.note(state)?,
-                Err(ArbiterError::Refused(why)) => {
-                    return Err(CopiesError::Arbiter(ArbiterError::Refused(why)));
-                }
                 // It may have been done, or may be until another change is seen: the same change is made again.
                 Err(error) => {
                     self.pause(&error).await;
@@ -114,7 +111,7 @@ impl RegisterAccess {
     /// Takes the register with this value if nobody has changed it, and no other lease holds it.
     ///
     /// # Errors
-    /// `Arbiter` if the arbiter refuses the value; `Register`.
+    /// `Register` if its value cannot be used.
     pub async fn take(
         &self,
         known: &KnownRegister,
@@ -130,9 +127,6 @@ impl RegisterAccess {
             Ok(ChangeResult::Conflict(state)) => {
                 self.note(state)?;
                 Ok(false)
-            }
-            Err(ArbiterError::Refused(why)) => {
-                Err(CopiesError::Arbiter(ArbiterError::Refused(why)))
             }
             Err(error) => {
                 self.pause(&error).await;
@@ -157,7 +151,11 @@ impl RegisterAccess {
     }
 
     async fn pause(&self, error: &ArbiterError) {
-        tracing::debug!(%error, "the arbiter did not answer as wanted; asking again");
+        match error {
+            // Its disk is full, for example: an administrator must do something.
+            ArbiterError::Refused(_) => tracing::warn!(%error, "the arbiter refuses; asking again"),
+            _ => tracing::debug!(%error, "the arbiter did not answer; asking again"),
+        }
         self.clock.sleep(RETRY_PAUSE).await;
     }
 }
