@@ -224,6 +224,10 @@ def pauses(gupfs):
     for turn in range(TURNS):
         cluster = Cluster(gupfs, True)
 
+        # A forked child cannot use Popen: the processes are not its children.
+        def send(name, which):
+            os.kill(cluster.processes[name].pid, which)
+
         def measure(what, happens, restart=None, seconds=10):
             took = longest_create(cluster, f"{cluster.mount}/{what.replace(' ', '-')}", seconds, happens)
             figures.setdefault(what, []).append(took)
@@ -233,23 +237,22 @@ def pauses(gupfs):
             cluster.wait_counting(3)
 
         owner = cluster.owner()
-        measure("owner killed", lambda: cluster.processes[f"m{owner}"].kill(), owner)
+        measure("owner killed", lambda: send(f"m{owner}", signal.SIGKILL), owner)
         owner = cluster.owner()
-        process = cluster.processes[f"m{owner}"]
 
         def hang():
-            process.send_signal(signal.SIGSTOP)
+            send(f"m{owner}", signal.SIGSTOP)
             time.sleep(8)
-            process.send_signal(signal.SIGCONT)
+            send(f"m{owner}", signal.SIGCONT)
 
         measure("owner hangs for 8 s", hang)
         owner = cluster.owner()
         to = cluster.address[(owner + 1) % 3]
         measure("moved", lambda: cluster.run("mds", "move", to, "--mds", cluster.mds(), "--key", cluster.key))
         owner = cluster.owner()
-        measure("owner stopped in order", lambda: cluster.processes[f"m{owner}"].terminate(), owner)
+        measure("owner stopped in order", lambda: send(f"m{owner}", signal.SIGTERM), owner)
         copy = (cluster.owner() + 1) % 3
-        measure("copy killed", lambda: cluster.processes[f"m{copy}"].kill(), copy)
+        measure("copy killed", lambda: send(f"m{copy}", signal.SIGKILL), copy)
         cluster.stop()
     for what, times in figures.items():
         show(f"longest create: {what}", times, "s")
