@@ -26,6 +26,11 @@ pub enum CopiesError {
     },
     #[error("the arbiter has no register for this cluster: start the first metadata server")]
     NoCluster,
+    /// Its directory was copied.
+    #[error(
+        "another process is this copy, at {address}: the directory was copied. Stop one of them, and make a new copy from an empty directory"
+    )]
+    SameIdentity { address: String },
     #[error("this copy was removed from the copies of the metadata")]
     Removed,
     #[error("a cluster has at most {0} copies of its metadata; remove one first")]

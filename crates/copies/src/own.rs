@@ -17,11 +17,12 @@ use crate::take_over;
 use futures_util::future::join_all;
 use gupfs_platform::BootTime;
 use gupfs_platform::arbiter::limits::CLOCK_PERCENT;
-use gupfs_proto::copy::{CopiesReport, CopyLogState, CopyOp};
+use gupfs_proto::copy::{CopiesReport, CopyLogState, CopyOp, CopyState};
 use gupfs_proto::{CopyRun, OwnerEpoch};
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// This host's copy of the metadata, and its place among the others.
 pub struct MetadataCopy {
@@ -31,6 +32,9 @@ pub struct MetadataCopy {
     peers: CopyPeers,
     /// Since when this process has found that no copy has kept its memory.
     election_since: Mutex<Option<BootTime>>,
+    /// This process has taken, or tried to take, the register without the memory of the process that counted. (A change that got no reply may be done later: then the
+    /// register says that this process counts.)
+    has_lost_memory: AtomicBool,
 }
 
 /// The store of a host that owns the metadata now.
@@ -50,6 +54,7 @@ impl MetadataCopy {
             register: Arc::new(RegisterAccess::new(options.arbiter.clone(), clock)),
             peers: CopyPeers::new(&options.identity, &options.local),
             election_since: Mutex::new(None),
+            has_lost_memory: AtomicBool::new(false),
             options,
         })
     }
@@ -90,6 +95,8 @@ impl MetadataCopy {
     async fn wait_to_own(&self) -> Result<OwnedStore, CopiesError> {
         let mut was_member = false;
         loop {
+            // Before the register is read: a host that takes it meanwhile may have this one obey already.
+            let epoch = self.host.epoch();
             let known = self.register.read().await?;
             if let Some(register) = &known.register {
                 self.check(register)?;
@@ -101,11 +108,19 @@ impl MetadataCopy {
                 was_member |= is_member;
             }
             let until = self.options.platform.clock.boot() + WATCH_TIMEOUT;
-            match next_step(known.register.as_ref(), known.state.is_held, &self.view()) {
+            match next_step(
+                known.register.as_ref(),
+                known.state.is_held,
+                &self.view(epoch),
+            ) {
                 Step::Wait => self.register.wait_changed(&known, until).await,
-                Step::Join => self.join().await?,
+                Step::Join => {
+                    if !self.join(&known).await? {
+                        self.register.wait_changed(&known, until).await;
+                    }
+                }
                 Step::Begin | Step::TakeOver => {
-                    if let Some(owned) = self.try_take(&known, true).await? {
+                    if let Some(owned) = self.try_take(&known).await? {
                         return Ok(owned);
                     }
                 }
@@ -114,7 +129,7 @@ impl MetadataCopy {
                     self.register.wait_changed(&known, until).await;
                     let later = self.register.read().await?;
                     let is_same = later.state == known.state;
-                    if is_same && let Some(owned) = self.try_take(&later, true).await? {
+                    if is_same && let Some(owned) = self.try_take(&later).await? {
                         return Ok(owned);
                     }
                 }
@@ -127,7 +142,7 @@ impl MetadataCopy {
                 Step::RegisterOlder => {
                     return Err(CopiesError::ArbiterOlder {
                         register: known.register.as_ref().map_or(OwnerEpoch(0), |it| it.epoch),
-                        seen: self.host.epoch(),
+                        seen: epoch,
                     });
                 }
             }
@@ -188,13 +203,14 @@ impl MetadataCopy {
         }
     }
 
-    fn view(&self) -> OwnView {
+    /// `epoch`: the newest owner that this host had heard of before the register was read.
+    fn view(&self, epoch: OwnerEpoch) -> OwnView {
         OwnView {
             id: self.options.id,
             run: self.options.run,
             may_begin: self.options.may_begin,
             is_open: self.host.copy().is_some(),
-            epoch: self.host.epoch(),
+            epoch,
         }
     }
 
@@ -221,8 +237,29 @@ impl MetadataCopy {
         }
     }
 
-    /// Asks the owner, by way of the register, to bring this process up to date.
-    async fn join(&self) -> Result<(), CopiesError> {
+    /// Asks the owner, by way of the register, to bring this process up to date. False if the owner does not answer: while it may be dead, the register must
+    /// go on to say which processes counted.
+    async fn join(&self, known: &KnownRegister) -> Result<bool, CopiesError> {
+        let Some(register) = &known.register else {
+            return Ok(false);
+        };
+        if let Some(same) = register.member(self.options.id)
+            && same.run != self.options.run
+            && same.address != self.options.address
+            && self.state_of(same).await.is_some()
+        {
+            return Err(CopiesError::SameIdentity {
+                address: same.address.clone(),
+            });
+        }
+        let owner = register.member(register.owner);
+        let answers = match owner {
+            Some(owner) => self.state_of(owner).await.is_some(),
+            None => false,
+        };
+        if !answers {
+            return Ok(false);
+        }
         let member = self.member(Standing::Joining);
         let joined = self.register.change(|register| {
             let Some(register) = register else {
@@ -241,15 +278,20 @@ impl MetadataCopy {
             wanted.put(member.clone());
             Edit::Write(wanted)
         });
-        joined.await.map(|_| ())
+        joined.await?;
+        // It counts again when it has everything.
+        self.has_lost_memory.store(false, SeqCst);
+        Ok(true)
+    }
+
+    /// What the process that the register names says; None if it does not answer, or another process does.
+    async fn state_of(&self, member: &Member) -> Option<CopyState> {
+        let peer = (self.peers).copy_at(&member.address, member.id, Some(member.run));
+        peer.state(CopyOp::State, ASK_TIMEOUT).await.ok()
     }
 
     /// Takes the register, and opens the store; None if another host was first.
-    async fn try_take(
-        &self,
-        known: &KnownRegister,
-        kept_memory: bool,
-    ) -> Result<Option<OwnedStore>, CopiesError> {
+    async fn try_take(&self, known: &KnownRegister) -> Result<Option<OwnedStore>, CopiesError> {
         let clock = &self.options.platform.clock;
         let attempt = match self.host.begin_take_over() {
             Ok(attempt) => attempt,
@@ -268,6 +310,7 @@ impl MetadataCopy {
             }
         };
         let wanted = self.next_register(known.register.as_ref());
+        let kept_memory = !self.has_lost_memory.load(SeqCst);
         if !self.register.take(known, &wanted, &lease).await? {
             let _ = self.options.arbiter.end_lease(&lease).await; // it ends by itself
             return Ok(None);
@@ -354,7 +397,10 @@ impl MetadataCopy {
         let is_late = now.since(since) >= ELECTION_WAIT;
         let own = (self.options.id, end, newest);
         match election::decide(register, own, &votes, is_late) {
-            Election::Won => self.try_take(known, false).await,
+            Election::Won => {
+                self.has_lost_memory.store(true, SeqCst);
+                self.try_take(known).await
+            }
             Election::Lost | Election::Undecided => {
                 clock.sleep(RETRY_PAUSE * 2).await;
                 Ok(None)

@@ -108,7 +108,7 @@ impl RegisterAccess {
         }
     }
 
-    /// Takes the register with this value if nobody has changed it, and no other lease holds it.
+    /// Takes the register with this value if it was not changed since it was read, and no other lease holds it.
     ///
     /// # Errors
     /// `Register` if its value cannot be used.

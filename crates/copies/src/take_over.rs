@@ -44,6 +44,7 @@ pub async fn take_over(
             struck.map_err(CopiesError::Deposed)?;
         }
     }
+    tracing::info!(copy = %options.id, epoch = owner.epoch.0, end = copy.end().last.0, "the copies that count are equal; the log is opened");
     drop(copy);
     let closed = host.close("this host takes over").await?;
     let mut kv = options.kv.clone();
@@ -75,7 +76,7 @@ async fn make_equal(
     while theirs != end {
         let missed = match ours.records_after(theirs).await {
             Ok(Some(missed)) => missed,
-            // It has more: nobody was answered what is behind this place.
+            // It has more: no client was answered what is behind this place.
             Err(LogError::NoSuchPosition(_)) | Ok(None) => {
                 let cut = CopyOp::CutTo { owner: epoch, end };
                 theirs = other.call(cut, REOPEN_TIMEOUT).await?;

@@ -46,7 +46,7 @@ pub enum CopyOp {
     Sync { owner: OwnerEpoch },
     /// This host takes over: the copy obeys no owner before it from now on.
     Obey { owner: OwnerEpoch },
-    /// The copy drops its records after this position, which it has: nobody was told that they are kept.
+    /// The copy drops its records after this position, which it has: no client was answered them.
     CutTo { owner: OwnerEpoch, end: LogPosition },
     /// The copy discards what it has, and gets all records of the owner's index, as they are at this position or later.
     BeginSnapshot { owner: OwnerEpoch, at: LogPosition },

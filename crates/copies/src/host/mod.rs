@@ -31,7 +31,7 @@ pub struct CopyHost {
     files: Arc<dyn crate::files::CopyFiles>,
     kv: KvOptions,
     store: Mutex<HostStore>,
-    /// Whoever closes the store and opens it again has this; others get an error meanwhile.
+    /// A request that closes the store and opens it again holds this; other requests get an error meanwhile.
     reopening: tokio::sync::Mutex<()>,
     /// Requests of owners before this one are refused.
     obeys: Mutex<OwnerEpoch>,

@@ -162,7 +162,7 @@ impl CopyHost {
         tracing::info!(
             from = closed.end.last.0,
             to = end.last.0,
-            "the copy dropped records that nobody was told to be kept"
+            "the copy dropped records that no client was answered"
         );
         let end = copy.end();
         self.set_open(copy);

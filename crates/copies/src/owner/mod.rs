@@ -53,7 +53,7 @@ pub struct OwnerShared {
     pub counting: Mutex<BTreeMap<CopyId, CopyPeer>>,
     /// Processes that are brought up to date.
     joining: Mutex<BTreeSet<(CopyId, CopyRun)>>,
-    /// Where the copies that count end. Whoever sends records, or counts another copy, has this.
+    /// Where the copies that count end. A task that sends records, or counts another copy, holds this.
     turn: tokio::sync::Mutex<LogPosition>,
     lag: Mutex<BTreeMap<CopyId, CopyLag>>,
     lease: Mutex<Option<ArbiterLease>>,

@@ -124,10 +124,21 @@ fn clock(random: &FakeRandom) -> FakeClock {
 
 impl Host {
     pub fn new(number: usize, net: &FakeNet, arbiter: &FakeArbiter, random: &FakeRandom) -> Host {
+        Host::named(format!("mds{number}"), number, net, arbiter, random)
+    }
+
+    /// A host whose directory says that it is the copy with this number.
+    pub fn named(
+        name: String,
+        number: usize,
+        net: &FakeNet,
+        arbiter: &FakeArbiter,
+        random: &FakeRandom,
+    ) -> Host {
         let clock = clock(random);
         Host {
             number,
-            name: format!("mds{number}"),
+            name,
             net: net.clone(),
             arbiter: arbiter.of_host(Clock::fake(clock.clone())),
             clock,
@@ -301,7 +312,12 @@ async fn serve(
 ) -> String {
     let store = match copy.own().await {
         Ok(store) => store,
-        Err(error @ (CopiesError::Store(_) | CopiesError::Deposed(_) | CopiesError::Files(_))) => {
+        Err(
+            error @ (CopiesError::Store(_)
+            | CopiesError::Deposed(_)
+            | CopiesError::Files(_)
+            | CopiesError::SameIdentity { .. }),
+        ) => {
             return error.to_string();
         }
         Err(error) => panic!("{error}"),

@@ -4,5 +4,6 @@
 mod cluster;
 mod faults;
 mod host;
+mod identity;
 mod program;
 mod seeds;

@@ -114,6 +114,9 @@ async fn act(cluster: &Arc<Cluster>, random: &FakeRandom) {
         "owner {} answers {number} after {floor} was answered (read: {is_read})",
         owned.epoch
     );
+    if number > told.counter && std::env::var("GUPFS_SEED").is_ok() {
+        println!("  {number} by run {} owner {}", process.run, owned.epoch);
+    }
     told.counter = told.counter.max(number);
     match is_read {
         true => told.reads += 1,

@@ -170,7 +170,7 @@ async fn rest(cluster: &Arc<Cluster>) {
     panic!("the copies do not become equal");
 }
 
-fn simulate<T>(run: impl Future<Output = T>) -> T {
+pub fn simulate<T>(run: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)

@@ -126,7 +126,7 @@ impl KvCopy {
         self.shared.log.epoch()
     }
 
-    /// The index behind the log, for whoever opens the store again after `stop`.
+    /// The index behind the log. After `stop` the store is opened with it again.
     pub fn index(&self) -> Index {
         self.shared.index.clone()
     }

@@ -15,6 +15,10 @@ use gupfs_store::kv::KvOptions;
 use gupfs_store::log::LogOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long opening the copy and asking etcd may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Let this copy of the metadata go on alone, because the others are lost
 #[derive(Args)]
@@ -25,7 +29,7 @@ For a cluster that lost more of its metadata servers than can be missing, or who
 while this copy counted is there. A copy that did not count any more lacks what was changed since. Start the metadata server of this directory afterwards; the \
 others join it again, from empty directories.
 
-Exit codes: 0 this copy goes on alone · 1 a metadata server owns the metadata, or the copy cannot be used · 2 wrong arguments or configuration")]
+Exit codes: 0 this copy goes on alone · 1 a metadata server owns the metadata, or the copy cannot be used · 2 wrong arguments or configuration · 3 etcd does not answer")]
 pub struct Force {
     /// The directory of the copy
     dir: PathBuf,
@@ -91,7 +95,13 @@ impl Force {
             send_deadline: SendDeadline::until(platform.clock.clone(), BootTime(0)),
             may_begin: false,
         });
-        copy.force().await.map_err(|error| {
+        let forced = tokio::select! {
+            forced = copy.force() => forced,
+            () = platform.clock.sleep(TIMEOUT) => return Err(CliError::new("etcd does not answer")
+                .todo("see that a majority of its members runs, and try again")
+                .exit(Exit::NotRunning)),
+        };
+        forced.map_err(|error| {
             CliError::new(format!(
                 "the copy in '{}' cannot go on alone",
                 self.dir.display()
