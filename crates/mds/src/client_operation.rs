@@ -13,7 +13,7 @@ use crate::truncates::TruncateRunner;
 use crate::waits::{WaitList, WaitReason};
 use gupfs_namespace::rights::OpenRights;
 use gupfs_proto::meta::{self, AppliedChange, MetaReplyBody, MetaRequest};
-use gupfs_proto::{FsError, Seq, SessionId};
+use gupfs_proto::{FsError, InodeId, Seq, SessionId};
 use std::sync::Arc;
 
 /// Executes the operations of clients that the state machine decides.
@@ -41,6 +41,14 @@ pub struct ReplyPosition {
 }
 
 impl ClientOperations {
+    /// See `ShardDriver::record_lock`.
+    ///
+    /// # Errors
+    /// `SessionEnded`, or the error of the store.
+    pub async fn record_lock(&self, origin: RequestOrigin, ino: InodeId) -> Result<(), FsError> {
+        self.driver.record_lock(origin, ino).await
+    }
+
     /// Executes an operation and completes what its reply promises; sets the position of the reply in the log.
     ///
     /// # Errors

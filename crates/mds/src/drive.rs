@@ -3,13 +3,14 @@
 use crate::glimpse::LeaseCallbacks;
 use crate::inode_numbers::InodeNumbers;
 use crate::limits::ROUNDS_MAX;
+use crate::origin::RequestOrigin;
 use crate::shard_driver::{AppliedOp, Attempt, Requester, ShardDriver};
 use crate::store::MetadataStore;
 use crate::truncates::TruncateRunner;
 use crate::write_leases::LeaseContext;
 use gupfs_namespace::{Operation, Prerequisite};
 use gupfs_proto::meta::MetaOp;
-use gupfs_proto::{FsError, Seq, SessionId};
+use gupfs_proto::{FsError, InodeId, Seq, SessionId};
 use std::sync::Arc;
 
 pub struct OperationDriver {
@@ -40,6 +41,14 @@ impl OperationDriver {
     /// See `ShardDriver::lease_truncated`.
     pub fn lease_truncated(&self, session: SessionId, applied: &mut AppliedOp) -> Option<Seq> {
         self.driver.lease_truncated(session, applied)
+    }
+
+    /// See `ShardDriver::record_lock`.
+    ///
+    /// # Errors
+    /// `SessionEnded`, or the error of the store.
+    pub async fn record_lock(&self, origin: RequestOrigin, ino: InodeId) -> Result<(), FsError> {
+        self.driver.record_lock(origin, ino).await
     }
 
     /// Applies an operation and stages its batch, or its batches if it has more to do than one batch holds.

@@ -21,6 +21,7 @@ mod glimpse;
 mod grace;
 mod in_flight;
 mod inode_numbers;
+mod interest_records;
 mod join;
 pub mod limits;
 mod locks;

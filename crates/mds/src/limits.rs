@@ -48,6 +48,15 @@ pub const FENCE_RETRY: Duration = Duration::from_millis(200);
 /// How long a report waits until members on a restarted target are left out; its server then reports again.
 pub const LEAVE_OUT_PATIENCE: Duration = Duration::from_millis(200);
 
+/// Interests of one session of which none is removed. (A record takes some 40 bytes in memory and on disk.) Beyond, those without leases are
+/// removed whenever there are twice as many as the session has leases for.
+pub const INTERESTS_KEPT: usize = 8_192;
+
+/// Locked files of one session that are recorded one by one. A session with more delays all lock requests if its host is lost together with
+/// the owner's.
+pub const LOCK_INTERESTS_MAX: usize = 4_096;
+const _: () = assert!(LOCK_INTERESTS_MAX < INTERESTS_KEPT);
+
 /// How long an object server that stops in order waits until sessions know it.
 pub const STOP_PATIENCE: Duration = Duration::from_millis(500);
 

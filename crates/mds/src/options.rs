@@ -46,6 +46,8 @@ pub struct MdsOptions {
     pub keep_sessions: bool,
     /// Another server goes on at once when this one stops: programs wait for the stop, so it leaves to the other one what takes long.
     pub hands_over: bool,
+    /// Everything that the former owner answered is in the store, although it may not have stopped in order: no client has to replay a change.
+    pub kept_memory: bool,
 }
 
 impl MdsOptions {
@@ -75,6 +77,7 @@ impl MdsOptions {
             scrub_period: Some(SCRUB_PERIOD),
             keep_sessions: false,
             hands_over: false,
+            kept_memory: false,
         }
     }
 }

@@ -112,6 +112,10 @@ impl Replay {
         last: bool,
     ) -> Result<MetaReplyBody, FsError> {
         self.registry.renew(session)?;
+        if last {
+            // Its client drops its leases before it replays.
+            self.registry.note_returned(session);
+        }
         // It is over if the session asks again; or it never began, because the former owner stopped in order, with everything
         // durable.
         if self.grace.is_over() {

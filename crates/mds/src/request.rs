@@ -21,6 +21,7 @@ use gupfs_namespace::rights::OpenRights;
 use gupfs_platform::Clock;
 use gupfs_proto::layout::ConversionState;
 use gupfs_proto::lease::LeaseReply;
+use gupfs_proto::lock::LockRequest;
 use gupfs_proto::meta::{self, MetaReply, MetaReplyBody, MetaRequest};
 use gupfs_proto::{FsError, InodeId, OwnerEpoch, Seq, wire};
 use std::sync::Arc;
@@ -131,6 +132,10 @@ impl RequestHandler {
                 self.access
                     .check_right(request.session, &request.caller, opens, &request.op)
                     .await?;
+                if let LockRequest::Acquire { lock, .. } = lock_request {
+                    let ino = lock.holder.ino;
+                    self.operations.record_lock(origin, ino).await?;
+                }
                 self.locks.lock(origin, lock_request).await
             }
             meta::MetaOp::ConvertLayout { ino, .. } => {

@@ -8,13 +8,13 @@ use crate::grace::Grace;
 use crate::locks::LockService;
 use crate::shard::{SessionInfo, Shard};
 use crate::store::{MetadataStore, damaged_record};
-use gupfs_namespace::{KeyRange, ParsedKey, Record, RecordKind, SessionRecord};
+use gupfs_namespace::{InterestSet, KeyRange, ParsedKey, Record, RecordKind, SessionRecord};
 use gupfs_platform::Clock;
 use gupfs_proto::capability::SessionCapability;
 use gupfs_proto::limits::SERVER_TERM;
 use gupfs_proto::{FsError, SessionId, Timestamp, VirtualShard};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,6 +154,16 @@ impl SessionRegistry {
             self.unregister(&mut shard, *session);
         }
         sessions
+    }
+
+    /// These sessions may have leases that the former owner granted, as it has recorded.
+    pub fn expect(&self, awaited: BTreeMap<SessionId, InterestSet>) {
+        self.shard.lock().leases.expect(awaited);
+    }
+
+    /// The session has reconnected after a start.
+    pub fn note_returned(&self, session: SessionId) {
+        self.shard.lock().leases.note_returned(session);
     }
 
     /// Allows to announce the session's end to OSTs: its client has closed it, or no later owner can count it as alive.

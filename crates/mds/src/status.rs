@@ -172,7 +172,7 @@ impl Mds {
                 .and_then(|(domains, is_named)| is_named.then_some(domains))
                 .unwrap_or_default(),
             sessions: parts.sessions.infos(),
-            missing: parts.grace.missing(),
+            missing: [parts.grace.missing(), parts.leases.awaited()].concat(),
             made_again: parts.stats.replayed_changes.load(Relaxed),
             recovery: self.recovery.clone(),
             ops: parts.stats.snapshot(),

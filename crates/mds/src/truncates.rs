@@ -122,6 +122,23 @@ impl TruncateRunner {
 
     /// Lists every promised truncate and runs it; returns how many are done, and how many an OST delays.
     pub async fn resume_truncates(&self) -> Result<(u64, u64), FsError> {
+        self.list_truncates().await?;
+        let (mut resumed, mut left) = (0, 0);
+        for truncate in self.pending.all() {
+            match self
+                .run_truncate(RequestOrigin::server("truncate"), truncate)
+                .await
+            {
+                Ok(()) => resumed += 1,
+                Err(error @ FsError::StoreFailed(_)) => return Err(error),
+                Err(_) => left += 1,
+            }
+        }
+        Ok((resumed, left))
+    }
+
+    /// Lists every promised truncate, and leaves it to the operations that need it and to the background task; returns how many there are.
+    pub async fn list_truncates(&self) -> Result<u64, FsError> {
         let seq = self.store.last_seq();
         for shard in self.store.all_shards() {
             let range = KeyRange::of_kind(shard, RecordKind::Purge);
@@ -138,18 +155,7 @@ impl TruncateRunner {
                 })
                 .await?;
         }
-        let (mut resumed, mut left) = (0, 0);
-        for truncate in self.pending.all() {
-            match self
-                .run_truncate(RequestOrigin::server("truncate"), truncate)
-                .await
-            {
-                Ok(()) => resumed += 1,
-                Err(error @ FsError::StoreFailed(_)) => return Err(error),
-                Err(_) => left += 1,
-            }
-        }
-        Ok((resumed, left))
+        Ok(self.pending.len() as u64)
     }
 
     /// The objects to truncate, without those on lost targets, and without members of mirrored stripes whose targets are down or that have

@@ -32,6 +32,10 @@ pub enum WaitReason {
     Downgrade(SessionId, InodeId),
     /// A session to drop what it knows by leases that a change revokes.
     RevokeLeases(SessionId),
+    /// A session from before a take-over, which may have leases on what this operation changes, to reconnect.
+    SessionReturn(SessionId),
+    /// A session from before the start, which may have locks on the file, to reconnect.
+    LockReclaim(SessionId),
     /// Earlier requests that need the same write lease released.
     LeaseQueue(InodeId),
     /// Which removed files a session has open.
@@ -74,6 +78,14 @@ impl fmt::Display for WaitReason {
             WaitReason::RevokeLeases(session) => write!(
                 f,
                 "session {session} to drop what it remembers of what this operation changes"
+            ),
+            WaitReason::SessionReturn(session) => write!(
+                f,
+                "session {session} to reconnect after a take-over: it may remember what this operation changes"
+            ),
+            WaitReason::LockReclaim(session) => write!(
+                f,
+                "session {session} to reconnect: it may have locks on this file"
             ),
             WaitReason::LeaseQueue(ino) => {
                 write!(

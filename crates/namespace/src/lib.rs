@@ -40,6 +40,7 @@ mod generations;
 mod hash;
 mod initial_batch;
 mod inode_numbers;
+mod interest;
 mod key;
 pub mod leases;
 pub mod locks;
@@ -71,15 +72,16 @@ pub use driver::{
 pub use generations::first_generation;
 pub use hash::ReaddirCookie;
 pub use initial_batch::initial_batch;
+pub use interest::{Interest, InterestSet};
 pub use key::{KeyRange, ParsedKey, PurgeId, RecordKey, RecordKind};
 pub use permission::Protection;
 pub use placement::{choose_layout, choose_move, choose_replacement, choose_replacement_of};
 pub use record::{
     AcceptedCopy, AcceptedLoss, BackLink, DentryPosition, DirectoryBody, DirectoryDefaultLayout,
     DrainSettings, EntryRecord, FileBody, Inode, InodeBody, InodeCounter, KnownTarget, Orphan,
-    Purge, PurgeAction, Rebalance, Record, RecordDecodeError, ReplySummary, RetiredVerifier,
-    SessionRecord, StaleMembers, StoreFormat, StoredReply, UNASKED_SESSIONS, Unconfirmed,
-    UnfinishedTruncate, Usage, WriteLease, WriteLeaseMode, XattrRecord,
+    Purge, PurgeAction, Rebalance, Record, RecordDecodeError, RecordedInterest, ReplySummary,
+    RetiredVerifier, SessionRecord, StaleMembers, StoreFormat, StoredReply, UNASKED_SESSIONS,
+    Unconfirmed, UnfinishedTruncate, Usage, WriteLease, WriteLeaseMode, XattrRecord,
 };
-pub use reply_leases::{changed_attributes, leasable_keys};
+pub use reply_leases::{LeasableKey, changed_attributes, leasable_keys};
 pub use shard_machine::{Operation, ShardMachine};

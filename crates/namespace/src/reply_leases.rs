@@ -16,6 +16,37 @@ use gupfs_proto::lease::LeaseKey;
 use gupfs_proto::meta::{AccessMode, MetaOp, MetaReplyBody, OpenMode};
 use gupfs_proto::{Attr, FileKind, FsError, InodeId, Name, SessionId};
 
+/// The key of what a reply says, and whether it is about a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeasableKey {
+    pub key: LeaseKey,
+    pub is_directory: bool,
+}
+
+impl LeasableKey {
+    /// The attributes of an inode that the reply contains.
+    pub fn attributes(attr: &Attr) -> LeasableKey {
+        LeasableKey {
+            key: LeaseKey::Attributes(attr.ino),
+            is_directory: attr.kind == FileKind::Directory,
+        }
+    }
+
+    fn of_directory(key: LeaseKey) -> LeasableKey {
+        LeasableKey {
+            key,
+            is_directory: true,
+        }
+    }
+
+    fn of_file(key: LeaseKey) -> LeasableKey {
+        LeasableKey {
+            key,
+            is_directory: false,
+        }
+    }
+}
+
 /// The keys of what the reply says, in the order in which the reply says it: for an operation on one name, that name first; for a
 /// listing, all names first, then each entry's name and attributes; for a new directory, last all its names, of which there are none yet.
 /// Attributes and data of a file that another session writes, or whose truncate is not finished, are not among them. The names of a rename are not either: two hashes of one directory do not say which is
@@ -25,7 +56,7 @@ pub fn leasable_keys(
     reply: &Result<MetaReplyBody, FsError>,
     session: SessionId,
     records: &dyn RecordSource,
-) -> Vec<LeaseKey> {
+) -> Vec<LeasableKey> {
     let mut keys = KeyList {
         session,
         records,
@@ -45,7 +76,7 @@ pub fn leasable_keys(
             keys.add_attributes(attr);
             if let MetaOp::Mkdir { .. } = op {
                 // It has no names yet, so this reply is its listing.
-                keys.keys.push(LeaseKey::Names(attr.ino));
+                keys.add_listing(attr.ino);
             }
         }
         (
@@ -84,11 +115,12 @@ pub fn leasable_keys(
             keys.add_attributes(attr);
         }
         (MetaOp::Readdir { dir, .. }, Ok(MetaReplyBody::Entries { entries, .. })) => {
-            keys.keys.push(LeaseKey::Names(*dir));
+            keys.add_listing(*dir);
             for entry in entries {
                 if let (Some(attr), Some(at)) = (&entry.attr, ReaddirCookie::decode(entry.cookie)) {
                     let (dir, hash) = (*dir, at.hash);
-                    keys.keys.push(LeaseKey::Name { dir, hash });
+                    let name = LeaseKey::Name { dir, hash };
+                    keys.keys.push(LeasableKey::of_directory(name));
                     keys.add_attributes(attr);
                 }
             }
@@ -152,7 +184,7 @@ fn is_truncating(inode: &Inode) -> bool {
 struct KeyList<'a> {
     session: SessionId,
     records: &'a dyn RecordSource,
-    keys: Vec<LeaseKey>,
+    keys: Vec<LeasableKey>,
 }
 
 impl KeyList<'_> {
@@ -161,31 +193,37 @@ impl KeyList<'_> {
             && let Ok(directory) = inode.directory()
         {
             let hash = name_hash(directory.salt, name);
-            self.keys.push(LeaseKey::Name { dir, hash });
+            let name = LeaseKey::Name { dir, hash };
+            self.keys.push(LeasableKey::of_directory(name));
         }
+    }
+
+    fn add_listing(&mut self, dir: InodeId) {
+        let names = LeaseKey::Names(dir);
+        self.keys.push(LeasableKey::of_directory(names));
     }
 
     /// Only regular files are written under a write lease.
     fn add_attributes(&mut self, attr: &Attr) {
         if attr.kind != FileKind::Regular || self.is_leasable_file(attr.ino) {
-            self.keys.push(LeaseKey::Attributes(attr.ino));
+            self.keys.push(LeasableKey::attributes(attr));
         }
     }
 
     fn add_attributes_of(&mut self, ino: InodeId) {
-        if self
-            .inode(ino)
-            .is_some_and(|inode| self.is_leasable(&inode))
-        {
-            self.keys.push(LeaseKey::Attributes(ino));
-        }
+        let inode = self.inode(ino).filter(|inode| self.is_leasable(inode));
+        self.keys.extend(inode.map(|inode| LeasableKey {
+            key: LeaseKey::Attributes(ino),
+            is_directory: inode.directory().is_ok(),
+        }));
     }
 
     fn add_opened(&mut self, attr: &Attr, with_data: bool) {
         let before = self.keys.len();
         self.add_attributes(attr);
         if with_data && attr.kind == FileKind::Regular && self.keys.len() > before {
-            self.keys.push(LeaseKey::Data(attr.ino));
+            let data = LeaseKey::Data(attr.ino);
+            self.keys.push(LeasableKey::of_file(data));
         }
     }
 
@@ -227,7 +265,11 @@ mod tests {
         let reply = server.request(&Caller::root(), op);
         let keys = leasable_keys(op, &reply, server.session, &Records(&server.records));
         let changed = changed_attributes(&server.batch, &reply, |_| true);
-        (keys, changed)
+        (only_keys(keys), changed)
+    }
+
+    fn only_keys(keys: Vec<LeasableKey>) -> Vec<LeaseKey> {
+        keys.into_iter().map(|leasable| leasable.key).collect()
     }
 
     struct Records<'a>(&'a BTreeMap<RecordKey, Bytes>);
@@ -343,7 +385,7 @@ mod tests {
                 MetaReplyBody::XattrNames(vec![]),
             ),
         ] {
-            let keys = leasable_keys(&op, &Ok(reply), OTHER_SESSION, &records);
+            let keys = only_keys(leasable_keys(&op, &Ok(reply), OTHER_SESSION, &records));
             let of_file = keys.iter().filter(|key| key.inode() == file);
             assert_eq!(of_file.count(), 0, "{op:?}");
         }

@@ -22,6 +22,7 @@ mod sessions;
 mod shared_cluster;
 mod sharing;
 mod sharing_model;
+mod take_over;
 mod target_down;
 mod times;
 mod user;

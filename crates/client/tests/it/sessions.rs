@@ -98,9 +98,20 @@ fn enable_session_recovery(options: &mut MdsOptions) {
     options.keep_sessions = true;
 }
 
+fn continue_as_copy(options: &mut MdsOptions) {
+    options.keep_sessions = true;
+    options.hands_over = true;
+    options.kept_memory = true;
+}
+
 impl RestartCluster {
     pub async fn new(seed: u64) -> RestartCluster {
         RestartCluster::with(seed, enable_session_recovery).await
+    }
+
+    /// Another server goes on when this one is killed, with everything that it answered.
+    pub async fn new_with_copies(seed: u64) -> RestartCluster {
+        RestartCluster::with(seed, continue_as_copy).await
     }
 
     async fn with(seed: u64, how: impl FnOnce(&mut MdsOptions)) -> RestartCluster {
@@ -150,7 +161,17 @@ impl RestartCluster {
         self.attach(number);
     }
 
+    /// The metadata server is killed, and another one goes on. Both clients are disconnected.
+    pub async fn take_over(&mut self) {
+        self.kill_and_start(false, continue_as_copy).await;
+    }
+
     pub async fn restart(&mut self, with_power_cut: bool) {
+        self.kill_and_start(with_power_cut, enable_session_recovery)
+            .await;
+    }
+
+    async fn kill_and_start(&mut self, with_power_cut: bool, how: impl FnOnce(&mut MdsOptions)) {
         self.connections
             .iter()
             .for_each(|connection| connection.disconnect());
@@ -158,9 +179,7 @@ impl RestartCluster {
             true => self.disks.power_loss_of_metadata(&self.servers).await,
             false => self.disks.kill_metadata(&self.servers).await,
         }
-        self.disks
-            .start_metadata(&mut self.servers, enable_session_recovery)
-            .await;
+        self.disks.start_metadata(&mut self.servers, how).await;
     }
 
     /// The metadata server stops cleanly, and is started again.

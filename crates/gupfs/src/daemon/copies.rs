@@ -200,7 +200,7 @@ impl CopyProcess<'_> {
             kv,
             found,
             ownership,
-            ..
+            kept_memory,
         } = owned;
         let ownership = Arc::new(ownership);
         let _ = self.parts.ownership.set(ownership.clone());
@@ -209,6 +209,7 @@ impl CopyProcess<'_> {
         options.dial = Some(self.oss_connections.clone());
         options.key = self.identity.cluster_key();
         options.hands_over = true;
+        options.kept_memory = kept_memory;
         let mds = tokio::select! {
             biased;
             why = ownership.ended() => return Ok(Ended::Deposed(why)),

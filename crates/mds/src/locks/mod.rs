@@ -9,6 +9,7 @@ mod grants;
 mod reclaim;
 mod status;
 
+use reclaim::ExpectedLocks;
 pub use reclaim::ReclaimRefused;
 
 use crate::callback::CallbackTable;
@@ -16,14 +17,14 @@ use crate::origin::RequestOrigin;
 use crate::serving::ServingState;
 use crate::shard::SessionTable;
 use crate::store::MetadataStore;
-use crate::waits::{WaitList, WaitReason};
+use crate::waits::WaitList;
 use gupfs_namespace::locks::{LockGrant, LockTable};
 use gupfs_platform::Platform;
 use gupfs_proto::lock::LockRequest;
 use gupfs_proto::meta::MetaReplyBody;
 use gupfs_proto::{FsError, OwnerEpoch, SessionId};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -38,7 +39,7 @@ pub struct LockService {
     owner_epoch: OwnerEpoch,
     table: Mutex<LockTable>,
     /// Sessions from before the start that have not reclaimed their locks yet.
-    missing: Mutex<BTreeSet<SessionId>>,
+    missing: Mutex<BTreeMap<SessionId, ExpectedLocks>>,
     /// Signals that one of them has, or has ended.
     reclaimed: Notify,
     /// Grants that no callback carries yet.
@@ -81,11 +82,8 @@ impl LockService {
         origin: RequestOrigin,
         request: &LockRequest,
     ) -> Result<MetaReplyBody, FsError> {
-        if matches!(
-            request,
-            LockRequest::Acquire { .. } | LockRequest::Test { .. }
-        ) {
-            self.wait_for_reclaims(origin).await?;
+        if let LockRequest::Acquire { lock, .. } | LockRequest::Test { lock } = request {
+            self.wait_for_reclaims(origin, lock.holder.ino).await?;
         }
         let now = self.platform.clock.boot();
         // A session that ends now leaves no lock behind: the cleanup of a registered session runs later than this.
@@ -95,18 +93,6 @@ impl LockService {
         let (reply, grants) = outcome?;
         self.queue_grants(grants);
         Ok(MetaReplyBody::Lock(reply))
-    }
-
-    /// After a start, no session gets a lock before all sessions have reclaimed theirs.
-    async fn wait_for_reclaims(&self, origin: RequestOrigin) -> Result<(), FsError> {
-        let missing = self.missing.lock().len();
-        if missing == 0 {
-            return Ok(());
-        }
-        let reclaimed = self.all_reclaimed();
-        self.waits
-            .wait(origin, WaitReason::SessionReplays(missing), reclaimed)
-            .await
     }
 
     /// The session waits for no lock any more. Called at the moment when the server unregisters it.

@@ -8,6 +8,7 @@
 //! not answer (`overdue`). A client drops leases whatever its own requests wait for: so operations of two sessions that need each other's
 //! leases both end.
 
+mod awaited;
 mod excess;
 mod overdue;
 mod status;
@@ -97,7 +98,7 @@ impl LeaseService {
     /// Has all these sessions give up leases, and returns when none of them can answer by these any more.
     ///
     /// # Errors
-    /// `TimedOut`, with the session that has not answered.
+    /// `TimedOut`, with the session that has not answered or not reconnected.
     pub async fn revoke(
         &self,
         origin: RequestOrigin,
@@ -105,6 +106,7 @@ impl LeaseService {
     ) -> Result<(), FsError> {
         tracing::trace!(target: "walk", file = file!(), "revoke");
         self.counters.delayed.fetch_add(1, Relaxed);
+        self.wait_returned(origin, &conflicts).await?;
         let not_before = BootTime(conflicts.not_before.as_nanos() as u64);
         if self.clock.boot() < not_before {
             self.clock.sleep_until(not_before).await;

@@ -15,6 +15,7 @@ use crate::glimpse::LeaseCallbacks;
 use crate::grace::Grace;
 use crate::in_flight::InFlightRequests;
 use crate::inode_numbers::InodeNumbers;
+use crate::interest_records::InterestRecords;
 use crate::locks::LockService;
 use crate::lost_files::LostFileLister;
 use crate::metadata_leases::LeaseService;
@@ -70,6 +71,8 @@ pub struct MdsPartsInput {
     pub issuer: Option<Arc<CapabilityIssuer>>,
     /// Sessions outlive the server.
     pub keeps_sessions: bool,
+    /// Another server may go on at any moment, and must know what sessions may have leases and locks on.
+    pub records_interests: bool,
     pub rebuild_after: Option<Duration>,
     /// Bytes that the resync may copy a second.
     pub resync_rate: Option<u64>,
@@ -106,6 +109,7 @@ pub struct MdsParts {
     pub unfinished: Arc<UnfinishedWork>,
     pub driver: Arc<ShardDriver>,
     pub numbers: Arc<InodeNumbers>,
+    pub interests: InterestRecords,
     pub truncates: Arc<TruncateRunner>,
     pub writer_recovery: Arc<WriterRecovery>,
     pub lease_callbacks: Arc<LeaseCallbacks>,
@@ -136,6 +140,12 @@ impl MdsParts {
         };
         let driving = DriverParts::new(&input, &lower, &pending);
         let handling = RequestParts::new(&input, &lower, &pending, &driving);
+        let interests = InterestRecords {
+            store: lower.store.clone(),
+            driver: driving.driver.clone(),
+            shard: lower.shard.clone(),
+            records: input.records_interests,
+        };
         let clock = input.platform.clock;
         let sweep = Arc::<SweepProgress>::default();
         MdsParts {
@@ -214,6 +224,7 @@ impl MdsParts {
             unfinished: pending.unfinished,
             driver: driving.driver,
             numbers: driving.numbers,
+            interests,
             truncates: driving.truncates,
             writer_recovery: driving.writer_recovery,
             lease_callbacks: driving.lease_callbacks,
@@ -239,6 +250,7 @@ impl MdsParts {
             locks: &self.locks,
             grace: &self.grace,
             session_end: &self.session_end,
+            interests: &self.interests,
             numbers: &self.numbers,
             clock: &self.clock,
         }

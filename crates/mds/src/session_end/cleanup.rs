@@ -72,6 +72,31 @@ impl SessionEnd {
         Ok(cleared)
     }
 
+    /// Whether sessions of a former owner have left anything to clean up, besides those that may reconnect.
+    ///
+    /// # Errors
+    /// `StoreFailed`.
+    pub async fn has_leftovers(&self, kept: &BTreeSet<SessionId>) -> Result<bool, FsError> {
+        let ended = DeadSessions::AllBut(kept);
+        let mut found = !self.recorded_sessions(ended).await?.is_empty();
+        for shard in self.store.all_shards() {
+            for kind in [RecordKind::Orphan, RecordKind::WriteLease] {
+                let range = KeyRange::of_kind(shard, kind);
+                let note = |key: &RecordKey, _: &bytes::Bytes| {
+                    if let Some(
+                        ParsedKey::Orphan { session, .. } | ParsedKey::WriteLease { session, .. },
+                    ) = key.parse()
+                    {
+                        found |= ended.contains(session);
+                    }
+                    Ok(())
+                };
+                self.store.each_record(range, note).await?;
+            }
+        }
+        Ok(found)
+    }
+
     /// Forgets orphans in batches, so that many of them neither fill memory nor block requests.
     async fn forget_orphans(
         &self,
@@ -151,7 +176,7 @@ impl SessionEnd {
         Ok(())
     }
 
-    /// Every session with a record: its registration, or a stored reply that outlived it.
+    /// Every session with a record: its registration, or a stored reply or an interest that outlived it.
     async fn recorded_sessions(
         &self,
         ended: DeadSessions<'_>,
@@ -161,20 +186,21 @@ impl SessionEnd {
         }
         let mut sessions = BTreeSet::new();
         let mut note = |key: &RecordKey, _: &bytes::Bytes| {
-            if let Some(ParsedKey::Session(session) | ParsedKey::Reply { session, .. }) =
-                key.parse()
+            if let Some(
+                ParsedKey::Session(session)
+                | ParsedKey::Interest { session, .. }
+                | ParsedKey::Reply { session, .. },
+            ) = key.parse()
                 && ended.contains(session)
             {
                 sessions.insert(session);
             }
             Ok(())
         };
-        self.store
-            .each_record(
-                KeyRange::of_kind(VirtualShard(0), RecordKind::Session),
-                &mut note,
-            )
-            .await?;
+        for kind in [RecordKind::Session, RecordKind::Interest] {
+            let range = KeyRange::of_kind(VirtualShard(0), kind);
+            self.store.each_record(range, &mut note).await?;
+        }
         for shard in self.store.all_shards() {
             self.store
                 .each_record(KeyRange::of_kind(shard, RecordKind::Reply), &mut note)
@@ -185,6 +211,7 @@ impl SessionEnd {
 
     /// The first shard comes last: with it the registration goes, and until then a restart finds the session again.
     async fn drop_session(&self, session: SessionId) -> Result<(), FsError> {
+        self.driver.remove_interests(session).await?;
         let mut shards: Vec<VirtualShard> = self.store.all_shards().collect();
         shards.reverse();
         for shard in shards {

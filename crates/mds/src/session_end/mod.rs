@@ -9,7 +9,7 @@
 mod cleanup;
 mod expiry;
 
-pub use cleanup::DeadSessions;
+pub use cleanup::{CleanupCounts, DeadSessions};
 
 use crate::callback::CallbackTable;
 use crate::grace::Grace;

@@ -3,12 +3,15 @@
 //! A client answers from its memory until its term is over. A session that the server ends before (its key is revoked, it reclaims what it
 //! cannot have) keeps its leases in the table until then: a change waits for that moment.
 
+use gupfs_namespace::InterestSet;
 use gupfs_namespace::leases::{ClosedKeysId, LeaseConflicts, LeaseCounts, LeaseTable};
 use gupfs_platform::BootTime;
 use gupfs_proto::SessionId;
 use gupfs_proto::lease::{LeaseGrant, LeaseKey, LeaseRevocation};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 #[derive(Default)]
 pub struct MetadataLeases {
@@ -19,6 +22,10 @@ pub struct MetadataLeases {
     ended: BTreeMap<SessionId, BootTime>,
     /// Sessions that have owed an answer for too long. Some may have ended since.
     overdue: BTreeSet<SessionId>,
+    /// Sessions from before a take-over that have not reconnected, and what they may have leases on.
+    awaited: BTreeMap<SessionId, InterestSet>,
+    /// Signals that one of them has reconnected, or has ended and its term is over.
+    returned: Arc<Notify>,
     /// The server stops: it grants nothing any more.
     is_stopping: bool,
 }
@@ -40,7 +47,37 @@ impl MetadataLeases {
 
     /// Whether no session takes leases: then no change breaks any.
     pub fn is_unused(&self) -> bool {
-        self.sessions.is_empty()
+        self.sessions.is_empty() && self.awaited.is_empty()
+    }
+
+    /// These sessions may have leases that the former owner granted, as it has recorded.
+    pub fn expect(&mut self, awaited: BTreeMap<SessionId, InterestSet>) {
+        self.awaited = awaited;
+    }
+
+    /// The session has reconnected: its client has dropped all leases of the former owner.
+    pub fn note_returned(&mut self, session: SessionId) {
+        if self.awaited.remove(&session).is_some() {
+            self.returned.notify_waiters();
+        }
+    }
+
+    pub fn is_awaited(&self, session: SessionId) -> bool {
+        self.awaited.contains_key(&session)
+    }
+
+    pub fn awaited(&self) -> Vec<SessionId> {
+        self.awaited.keys().copied().collect()
+    }
+
+    /// See `returned`.
+    pub fn returned_signal(&self) -> Arc<Notify> {
+        self.returned.clone()
+    }
+
+    /// The keys of a session's leases.
+    pub fn keys_of(&self, session: SessionId) -> impl Iterator<Item = LeaseKey> + '_ {
+        self.table.keys_of(session)
     }
 
     /// Grants a lease on what the server is about to tell the session. The caller has tested that the session may have it.
@@ -73,7 +110,11 @@ impl MetadataLeases {
 
     /// The leases of other sessions that a change of these keys breaks.
     pub fn conflicts(&self, by: Option<SessionId>, keys: &[LeaseKey]) -> LeaseConflicts {
-        self.table.conflicts(by, keys)
+        let mut conflicts = self.table.conflicts(by, keys);
+        let others = (self.awaited.iter()).filter(|(session, _)| by != Some(**session));
+        let holders = others.filter(|(_, interests)| interests.has_leases_on(keys));
+        conflicts.awaited = holders.map(|(session, _)| *session).collect();
+        conflicts
     }
 
     pub fn close(&mut self, keys: &[LeaseKey]) -> ClosedKeysId {
@@ -104,11 +145,13 @@ impl MetadataLeases {
         self.ended.remove(&session);
         self.sessions.remove(&session);
         self.table.drop_session(session);
+        self.note_returned(session);
     }
 
     /// The session has ended. Its client may not know, and answers by its leases until its term is over.
     pub fn end_session(&mut self, session: SessionId, term_over: BootTime, now: BootTime) {
-        if term_over <= now || self.table.leases_of(session) == 0 {
+        let has_leases = self.table.leases_of(session) > 0 || self.is_awaited(session);
+        if term_over <= now || !has_leases {
             self.drop_session(session);
         } else {
             self.ended.insert(session, term_over);

@@ -9,11 +9,13 @@
 
 mod change_times;
 mod entropy;
+mod interests;
 mod metadata_leases;
 mod new_files;
 mod recent_keys;
 mod session_table;
 
+pub use interests::RecordedInterests;
 pub use metadata_leases::MetadataLeases;
 pub use new_files::NewFiles;
 pub use recent_keys::RecentKeys;
@@ -44,6 +46,8 @@ pub struct Shard {
     pub last_heard: BTreeMap<SessionId, BootTime>,
     /// The sessions' leases on metadata: granted, and tested by changes, under this lock.
     pub leases: MetadataLeases,
+    /// Where another server may go on at any moment: what is recorded of leases and locks.
+    pub interests: Option<RecordedInterests>,
     /// Keys staged while a scan is open.
     pub recent: RecentKeys,
     /// Files that were created a short while ago, and opened by no session but the one that created them.
@@ -71,6 +75,7 @@ impl Shard {
             sessions: BTreeMap::new(),
             last_heard: BTreeMap::new(),
             leases: MetadataLeases::default(),
+            interests: None,
             recent: RecentKeys::default(),
             new_files: NewFiles::default(),
             change_times: ChangeTimes::default(),

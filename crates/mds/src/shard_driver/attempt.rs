@@ -73,7 +73,7 @@ impl ShardDriver {
                 let changes = self.lease_changes(shard, &view, &effects);
                 let by = requester.changing_session();
                 let conflicts = shard.leases.conflicts(by, &changes);
-                if !conflicts.revocations.is_empty() {
+                if !conflicts.is_empty() {
                     closed.close(&mut shard.leases, &changes);
                     let now = shard.boot();
                     if let Some(by) = by {

@@ -4,13 +4,13 @@
 use super::{AppliedOp, ReplyLeases, Requester, ScanCache, ShardDriver, StoreView};
 use crate::shard::Shard;
 use gupfs_namespace::{
-    Effects, Inode, Operation, Record, RecordKey, changed_attributes, leasable_keys,
-    leases::changes_of,
+    Effects, Inode, Interest, LeasableKey, Operation, Record, RecordKey, changed_attributes,
+    leasable_keys, leases::changes_of,
 };
-use gupfs_proto::lease::LeaseKey;
+use gupfs_proto::lease::{LeaseGrant, LeaseKey};
 use gupfs_proto::limits::GRANTS_MAX;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
-use gupfs_proto::{Attr, Seq, SessionId};
+use gupfs_proto::{Attr, FsError, Seq, SessionId};
 
 impl ShardDriver {
     /// The keys of leases that the batch breaks. None while no session takes leases.
@@ -63,14 +63,15 @@ impl ShardDriver {
         let Operation::Client(op) = op else { return };
         let view = StoreView::new(&self.store, &self.kv, scanned, &shard.recent);
         let mut keys = leasable_keys(op, &applied.result, session, &view);
-        keys.extend(changed.iter().map(|attr| LeaseKey::Attributes(attr.ino)));
-        let now = shard.boot();
-        let grants = keys.into_iter().take(GRANTS_MAX);
-        let grants = grants.filter_map(|key| shard.leases.grant(session, key, now));
-        applied.leases = ReplyLeases {
-            grants: grants.collect(),
-            changed,
-        };
+        keys.extend(changed.iter().map(LeasableKey::attributes));
+        keys.truncate(GRANTS_MAX);
+        match self.grant_keys(shard, session, &keys) {
+            Ok((grants, seq)) => {
+                applied.leases = ReplyLeases { grants, changed };
+                applied.seq = applied.seq.max(seq);
+            }
+            Err(error) => applied.result = Err(error),
+        }
         if let Some((session, revocation)) = shard.leases.excess(session) {
             self.lease_service.revoke_later(session, revocation);
         }
@@ -96,11 +97,33 @@ impl ShardDriver {
         let view = StoreView::new(&self.store, &self.kv, &scanned, &shard.recent);
         let attributes = Ok(MetaReplyBody::Attr(opened.attr));
         let keys = leasable_keys(&MetaOp::GetAttr { ino }, &attributes, session, &view);
-        let now = shard.boot();
-        let grants = keys
-            .into_iter()
-            .filter_map(|key| shard.leases.grant(session, key, now));
-        applied.leases.grants.extend(grants);
+        match self.grant_keys(shard, session, &keys) {
+            Ok((grants, _)) => applied.leases.grants.extend(grants),
+            Err(error) => applied.result = Err(error),
+        }
         Some(self.kv.last_seq())
+    }
+
+    /// Grants what is possible, and records it where another server may go on; returns the batch on which the reply depends, too.
+    ///
+    /// # Errors
+    /// When the log refuses the record: the session must not learn of these leases.
+    fn grant_keys(
+        &self,
+        shard: &mut Shard,
+        session: SessionId,
+        keys: &[LeasableKey],
+    ) -> Result<(Vec<LeaseGrant>, Seq), FsError> {
+        let now = shard.boot();
+        let mut interests = Vec::new();
+        let mut grants = Vec::new();
+        for leasable in keys {
+            if let Some(grant) = shard.leases.grant(session, leasable.key, now) {
+                interests.push(Interest::of_lease(leasable.key, leasable.is_directory));
+                grants.push(grant);
+            }
+        }
+        let seq = self.record_interests(shard, session, interests)?;
+        Ok((grants, seq))
     }
 }

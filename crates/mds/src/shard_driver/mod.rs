@@ -8,6 +8,7 @@
 mod applied;
 mod attempt;
 mod closed_keys;
+mod interests;
 mod lease_grants;
 mod requester;
 mod scans;

@@ -138,7 +138,11 @@ impl ShardDriver {
 
     /// # Errors
     /// When the batch is larger than the log accepts: a bug of the operation, and nothing was staged.
-    fn stage_batch(&self, shard: &mut Shard, batch: RecordBatch) -> Result<Seq, FsError> {
+    pub(super) fn stage_batch(
+        &self,
+        shard: &mut Shard,
+        batch: RecordBatch,
+    ) -> Result<Seq, FsError> {
         if shard.recent.is_noting() {
             let next = Seq(self.kv.last_seq().0 + 1);
             shard.recent.note(next, batch.iter().map(|(key, _)| key));

@@ -58,6 +58,7 @@ async fn parts() -> MdsParts {
         )),
         issuer: None,
         keeps_sessions: false,
+        records_interests: false,
         rebuild_after: None,
         resync_rate: None,
         scrub_period: None,

@@ -14,7 +14,7 @@ use crate::error::StartError;
 use crate::options::MdsOptions;
 use crate::osts::{IdentityContext, OstPeer, TargetHandle, Targets, recorded_targets};
 use crate::parts::{MdsParts, MdsPartsInput};
-use crate::recover::RecoveryReport;
+use crate::recover::{FormerOwner, RecoveryReport};
 use crate::survey::{self, MetadataLoss};
 use accept_loss::read_accepted_loss;
 use futures_util::future::join_all;
@@ -49,7 +49,7 @@ impl Mds {
         let surveyed = options.surveyed.iter().map(|target| target.ost).collect();
         let contents = read_store(&mut options).await?;
         let (found, keeps_sessions) = (options.found.clone(), options.keep_sessions);
-        let hands_over = options.hands_over;
+        let (hands_over, kept_memory) = (options.hands_over, options.kept_memory);
         let (tasks, local_targets) = (options.platform.tasks.clone(), options.targets.clone());
         let parts = compose(options, &contents);
         admit_local_targets(&parts, local_targets).await;
@@ -62,11 +62,13 @@ impl Mds {
         } = contents;
         // Sessions of an older copy belong to a state that is lost.
         let keep_sessions = keeps_sessions && loss.is_none();
-        let in_order = found.log.clean_stop && loss.is_none();
-        let recovered = parts
-            .start_recovery()
-            .recover(keep_sessions, in_order)
-            .await;
+        let former = match (found.log.clean_stop, kept_memory) {
+            _ if loss.is_some() => FormerOwner::LostMemory,
+            (true, _) => FormerOwner::StoppedInOrder,
+            (false, true) => FormerOwner::KeptMemory,
+            (false, false) => FormerOwner::LostMemory,
+        };
+        let recovered = parts.start_recovery().recover(keep_sessions, former).await;
         let with_sweep = loss.is_some() || (!found.log.is_new && !found.log.clean_stop);
         let recovery = RecoveryReport {
             formatted,
@@ -196,6 +198,7 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
         targets: Arc::new(targets),
         issuer,
         keeps_sessions: options.keep_sessions,
+        records_interests: options.hands_over && options.keep_sessions,
         rebuild_after: options.rebuild_after,
         resync_rate: options.resync_rate,
         scrub_period: options.scrub_period,

@@ -20,9 +20,9 @@ use crate::hash::name_hash;
 use crate::key::{KeyRange, ParsedKey, PurgeId, RecordKey, RecordKind};
 use crate::record::{
     AcceptedLoss, BackLink, DentryPosition, EntryRecord, Inode, InodeBody, InodeCounter,
-    KnownTarget, Orphan, Purge, PurgeAction, Rebalance, Record, RetiredVerifier, SessionRecord,
-    StaleMembers, StoreFormat, StoredReply, UNASKED_SESSIONS, Unconfirmed, Usage, WriteLease,
-    XattrRecord,
+    KnownTarget, Orphan, Purge, PurgeAction, Rebalance, Record, RecordedInterest, RetiredVerifier,
+    SessionRecord, StaleMembers, StoreFormat, StoredReply, UNASKED_SESSIONS, Unconfirmed, Usage,
+    WriteLease, XattrRecord,
 };
 use bytes::Bytes;
 use gupfs_proto::{FileKind, InodeId, Name, SessionId, VirtualShard, VirtualShards, VolumeId};
@@ -153,6 +153,8 @@ impl NamespaceCheck {
             | ParsedKey::KnownTarget(_)
             | ParsedKey::RetiredVerifier(_)
             | ParsedKey::AcceptedLoss
+            | ParsedKey::InterestsRecorded
+            | ParsedKey::Interest { .. }
             | ParsedKey::Rebalance => self.add_record_of_shard(&parsed, key, value),
         }
     }
@@ -342,6 +344,10 @@ impl NamespaceCheck {
             }
             ParsedKey::Rebalance => {
                 self.decode::<Rebalance>(key, value);
+            }
+            // Those of a session that has ended delay nothing: the next start removes them.
+            ParsedKey::InterestsRecorded | ParsedKey::Interest { .. } => {
+                self.decode::<RecordedInterest>(key, value);
             }
             other => unreachable!("{other:?} is not a record of a shard"),
         }

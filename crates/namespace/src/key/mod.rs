@@ -8,6 +8,7 @@ mod tests;
 pub use parse::ParsedKey;
 pub use range::KeyRange;
 
+use crate::interest::Interest;
 use gupfs_proto::{InodeId, Name, OstId, SessionId, Slot, VirtualShard, VolumeId};
 use smallvec::SmallVec;
 use std::fmt;
@@ -38,10 +39,11 @@ pub enum RecordKind {
     Usage = b'U',
     Xattr = b'X',
     StaleMembers = b'Y',
+    Interest = b'Z',
 }
 
 impl RecordKind {
-    pub const ALL: [RecordKind; 18] = [
+    pub const ALL: [RecordKind; 19] = [
         RecordKind::BackLink,
         RecordKind::Entry,
         RecordKind::Format,
@@ -60,6 +62,7 @@ impl RecordKind {
         RecordKind::Usage,
         RecordKind::Xattr,
         RecordKind::StaleMembers,
+        RecordKind::Interest,
     ];
 }
 
@@ -178,6 +181,20 @@ impl RecordKey {
 
     pub fn session(session: SessionId) -> RecordKey {
         RecordKey::new(FIRST_SHARD, RecordKind::Session).u64(session.0)
+    }
+
+    /// Used by the metadata server only: there is a record for each interest of each session, since this record is there.
+    pub fn interests_recorded() -> RecordKey {
+        RecordKey::new(FIRST_SHARD, RecordKind::Interest)
+    }
+
+    /// Used by the metadata server only.
+    pub fn interest(session: SessionId, interest: Interest) -> RecordKey {
+        let (letter, number) = interest.to_parts();
+        RecordKey::new(FIRST_SHARD, RecordKind::Interest)
+            .u64(session.0)
+            .bytes(&[letter])
+            .u64(number)
     }
 
     pub fn reply(shard: VirtualShard, session: SessionId, slot: Slot) -> RecordKey {

@@ -1,6 +1,7 @@
 //! Parsing: the components of a key.
 
 use super::{PurgeId, RecordKey, RecordKind, USAGE_OF_VOLUME};
+use crate::interest::Interest;
 use gupfs_proto::{InodeId, Name, OstId, SessionId, Slot, VirtualShard, VolumeId};
 
 /// The components of a key.
@@ -39,6 +40,11 @@ pub enum ParsedKey {
         slot: Slot,
     },
     Session(SessionId),
+    InterestsRecorded,
+    Interest {
+        session: SessionId,
+        interest: Interest,
+    },
     RetiredVerifier(OstId),
     KnownTarget(OstId),
     Usage {
@@ -72,6 +78,11 @@ impl RecordKey {
                 ParsedKey::Usage { shard, volume }
             }
             RecordKind::Session => ParsedKey::Session(SessionId(rest.u64()?)),
+            RecordKind::Interest if rest.0.is_empty() => ParsedKey::InterestsRecorded,
+            RecordKind::Interest => ParsedKey::Interest {
+                session: SessionId(rest.u64()?),
+                interest: Interest::from_parts(rest.u8()?, rest.u64()?)?,
+            },
             RecordKind::KnownTarget => ParsedKey::KnownTarget(OstId(rest.u16()?)),
             RecordKind::RetiredVerifier => ParsedKey::RetiredVerifier(OstId(rest.u16()?)),
             RecordKind::Reply => ParsedKey::Reply {
@@ -140,6 +151,7 @@ fn parse_key_of_inode(
         | RecordKind::InodeCounter
         | RecordKind::Usage
         | RecordKind::Session
+        | RecordKind::Interest
         | RecordKind::Reply => return None,
     })
 }

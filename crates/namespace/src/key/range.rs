@@ -49,6 +49,11 @@ impl KeyRange {
         KeyRange::with_prefix(RecordKey::new(shard, RecordKind::Reply).u64(session.0))
     }
 
+    /// The interests of a session.
+    pub fn interests(session: SessionId) -> KeyRange {
+        KeyRange::with_prefix(RecordKey::new(VirtualShard(0), RecordKind::Interest).u64(session.0))
+    }
+
     /// All keys that begin with these bytes.
     fn with_prefix(prefix: RecordKey) -> KeyRange {
         let mut to = prefix.clone();

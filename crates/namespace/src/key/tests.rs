@@ -91,6 +91,17 @@ fn keys_of_inodes() -> Vec<(RecordKey, ParsedKey)> {
         (RecordKey::unconfirmed(ino), ParsedKey::Unconfirmed(ino)),
         (RecordKey::rebalance(), ParsedKey::Rebalance),
         (
+            RecordKey::interests_recorded(),
+            ParsedKey::InterestsRecorded,
+        ),
+        (
+            RecordKey::interest(session, Interest::Directory(ino)),
+            ParsedKey::Interest {
+                session,
+                interest: Interest::Directory(ino),
+            },
+        ),
+        (
             RecordKey::purge(PurgeId { ino, number: 4 }),
             ParsedKey::Purge(PurgeId { ino, number: 4 }),
         ),

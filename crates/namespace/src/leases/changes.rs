@@ -52,6 +52,8 @@ fn add_changes(
             | ParsedKey::Purge(_)
             | ParsedKey::Reply { .. }
             | ParsedKey::Session(_)
+            | ParsedKey::InterestsRecorded
+            | ParsedKey::Interest { .. }
             | ParsedKey::RetiredVerifier(_)
             | ParsedKey::KnownTarget(_)
             | ParsedKey::Usage { .. },

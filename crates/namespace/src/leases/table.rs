@@ -7,7 +7,7 @@ use super::session::SessionLeases;
 use super::shared::SharedDirectories;
 use gupfs_proto::SessionId;
 use gupfs_proto::lease::{GrantNumber, LeaseKey, LeaseRevocation};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The leases of all sessions. Times are those of one clock that never goes back, since any moment.
@@ -28,6 +28,14 @@ pub struct LeaseConflicts {
     pub revocations: BTreeMap<SessionId, LeaseRevocation>,
     /// The time before which they must not be sent: a lease lives for `LEASE_MIN`.
     pub not_before: Duration,
+    /// Sessions from before a take-over that may have leases on the keys: the table does not say which. They must reconnect, or end.
+    pub awaited: BTreeSet<SessionId>,
+}
+
+impl LeaseConflicts {
+    pub fn is_empty(&self) -> bool {
+        self.revocations.is_empty() && self.awaited.is_empty()
+    }
 }
 
 /// Numbers for `gupfs status`.
@@ -87,6 +95,12 @@ impl LeaseTable {
         leases.by_number.insert(number, packed);
         self.leases.insert((packed, session), number);
         Some(number)
+    }
+
+    /// The keys of a session's leases.
+    pub fn keys_of(&self, session: SessionId) -> impl Iterator<Item = LeaseKey> + '_ {
+        let leases = self.sessions.get(&session).into_iter();
+        leases.flat_map(|leases| leases.by_number.values().map(|key| key.unpack()))
     }
 
     /// Whether the session has this lease.

@@ -206,6 +206,7 @@ fn small_records_of_version_1() {
         format,
         expect!["01010100ef9bafcdf8acd19181deb7de9af1d9a2a3020740"],
     );
+    check_image(RecordedInterest, expect!["01"]);
     check_image(
         AcceptedLoss {
             from: OwnerEpoch(300),

@@ -22,8 +22,8 @@ pub use sessions::{
     WriteLease, WriteLeaseMode,
 };
 pub use shard::{
-    AcceptedCopy, AcceptedLoss, DrainSettings, InodeCounter, KnownTarget, RetiredVerifier,
-    StoreFormat, Usage,
+    AcceptedCopy, AcceptedLoss, DrainSettings, InodeCounter, KnownTarget, RecordedInterest,
+    RetiredVerifier, StoreFormat, Usage,
 };
 
 use bytes::Bytes;

@@ -304,7 +304,12 @@ pub struct AcceptedLoss {
     pub when: Timestamp,
 }
 
+/// `Z`: what a session may have leases or locks on; everything is in the key. Only the metadata server uses it, no operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RecordedInterest;
+
 impl_record_v1!(
+    RecordedInterest,
     StoreFormat,
     InodeCounter,
     Usage,

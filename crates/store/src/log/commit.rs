@@ -125,7 +125,8 @@ impl GroupWrite<'_> {
             upto: self.upto,
             bytes: Bytes::copy_from_slice(&self.bytes),
         });
-        let (here, elsewhere) = tokio::join!(self.write(), elsewhere);
+        // The copies first: they work while this host writes, which takes its thread.
+        let (elsewhere, here) = tokio::join!(elsewhere, self.write());
         here?;
         elsewhere.map_err(LogError::Copies)
     }

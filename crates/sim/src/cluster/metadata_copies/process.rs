@@ -10,6 +10,7 @@ use gupfs_mds::{Mds, MetaHandler};
 use gupfs_platform::fake::{FakeDisk, FakePlatform};
 use gupfs_proto::{CopyRun, OwnerEpoch};
 use gupfs_rpc::{LocalIdentity, OssConnections, ProcessIdentity, RpcServer, SendDeadline};
+use gupfs_store::kv::{Kv, KvRecovery};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
@@ -86,7 +87,8 @@ impl ProcessParts {
         self.owners
             .begin(self.host, epoch, store.kept_memory, clock);
         let ownership = Arc::new(store.ownership);
-        let ended = self.serve(process, &ownership, store.kv, store.found);
+        let opened = (store.kv, store.found, store.kept_memory);
+        let ended = self.serve(process, &ownership, opened);
         let why = ended.await;
         process.state.owned.lock().take();
         why
@@ -96,8 +98,7 @@ impl ProcessParts {
         &self,
         process: &CopyProcess,
         ownership: &Arc<Ownership>,
-        kv: Arc<gupfs_store::kv::Kv>,
-        found: gupfs_store::kv::KvRecovery,
+        (kv, found, kept_memory): (Arc<Kv>, KvRecovery, bool),
     ) -> String {
         let platform = process.platform.platform();
         let records = Arc::downgrade(&kv);
@@ -106,6 +107,7 @@ impl ProcessParts {
         let dial = (&self.identity, oss_connections);
         let mut options = mds_options((kv, found), self.disk.disk(), platform, dial);
         options.hands_over = true;
+        options.kept_memory = kept_memory;
         let started = tokio::select! {
             biased;
             why = ownership.ended() => return why,
