@@ -12,6 +12,10 @@ const _: () = assert!(RENEW_INTERVAL.as_millis() * 3 < TERM.as_millis());
 /// A copy that has not taken a group of records by then is struck from those that count. All programs wait for it meanwhile.
 pub const APPEND_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// A process that was struck so often within this time because it did not answer in time is left out: each time all programs wait a second for it.
+pub const SLOW_STRIKES_MAX: usize = 3;
+pub const SLOW_WITHIN: Duration = Duration::from_secs(600);
+
 /// A sync may take longer: a disk with a deep queue needs some hundred milliseconds, and only those wait who asked for it.
 pub const SYNC_TIMEOUT: Duration = Duration::from_millis(1_500);
 

@@ -29,7 +29,8 @@ pub struct MetadataCopy {
     options: CopyOptions,
     host: Arc<CopyHost>,
     register: Arc<RegisterAccess>,
-    peers: CopyPeers,
+    /// The owner that this host becomes uses them, too: a server keeps one connection of a process, and closes an older one.
+    peers: Arc<CopyPeers>,
     /// Since when this process has found that no copy has kept its memory.
     election_since: Mutex<Option<BootTime>>,
     /// This process has taken, or tried to take, the register without the memory of the process that counted. (A change that got no reply may be done later: then the
@@ -52,7 +53,7 @@ impl MetadataCopy {
         Arc::new(MetadataCopy {
             host: Arc::new(CopyHost::new(&options)),
             register: Arc::new(RegisterAccess::new(options.arbiter.clone(), clock)),
-            peers: CopyPeers::new(&options.identity, &options.local),
+            peers: Arc::new(CopyPeers::new(&options.identity, &options.local)),
             election_since: Mutex::new(None),
             has_lost_memory: AtomicBool::new(false),
             options,
@@ -326,7 +327,7 @@ impl MetadataCopy {
             files: self.options.files.clone(),
             store: self.options.kv.log.store,
             register: self.register.clone(),
-            peers: CopyPeers::new(&self.options.identity, &self.options.local),
+            peers: self.peers.clone(),
             send_deadline: self.options.send_deadline.clone(),
             taken: wanted,
             lease,

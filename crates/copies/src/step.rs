@@ -133,12 +133,16 @@ mod tests {
 
     #[test]
     fn a_process_that_lost_its_memory_joins_an_owner_and_never_takes_over_by_itself() {
-        use Standing::{Counting, Joining, Struck};
+        use Standing::{Counting, Joining, LeftOut, Struck};
         for mine in [Some((6, Counting)), Some((6, Struck)), None] {
             assert_eq!(step(OTHER, mine, true), Step::Join);
         }
         assert_eq!(step(OTHER, Some((7, Struck)), true), Step::Join);
         assert_eq!(step(OTHER, Some((7, Joining)), true), Step::Wait);
+        // Only a new process of a copy that was left out asks again.
+        assert_eq!(step(OTHER, Some((7, LeftOut)), true), Step::Wait);
+        assert_eq!(step(OTHER, Some((6, LeftOut)), true), Step::Join);
+        assert_eq!(step(OTHER, Some((7, LeftOut)), false), Step::Wait);
         assert_eq!(step(OTHER, Some((6, Counting)), false), Step::Elect);
         assert_eq!(step(OTHER, Some((6, Struck)), false), Step::Wait);
         // The former process of this host was the owner, and its lease is not over.

@@ -5,7 +5,7 @@ use crate::error::CopiesError;
 use crate::host::CopyHost;
 use crate::limits::{APPEND_TIMEOUT, ASK_TIMEOUT, PART_BYTES, REOPEN_TIMEOUT};
 use crate::options::CopyOptions;
-use crate::owner::{OwnerShared, Ownership};
+use crate::owner::{OwnerShared, Ownership, failure_of};
 use crate::peers::{CopyCallError, CopyPeer};
 use futures_util::future::join_all;
 use gupfs_proto::copy::{CopyLogState, CopyOp};
@@ -39,8 +39,8 @@ pub async fn take_over(
     });
     for (other, equal) in join_all(others).await {
         if let Err(error) = equal {
-            let why = format!("it was not equal to the new owner's log: {error}");
-            let struck = owner.strike(&other, &why).await;
+            let failure = failure_of("become equal to the new owner", &error);
+            let struck = owner.strike(&other, &failure).await;
             struck.map_err(CopiesError::Deposed)?;
         }
     }

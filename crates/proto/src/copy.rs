@@ -194,6 +194,8 @@ pub enum CopyStanding {
     Joining,
     /// It failed, or its host is away.
     Struck,
+    /// It was too slow again and again: it stays out until its process is started again.
+    LeftOut,
 }
 
 /// What an administrator changes about the copies.

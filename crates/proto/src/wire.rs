@@ -400,8 +400,12 @@ impl Message for copy::CopyRequest {
     const KIND: MessageKind = MessageKind::COPY;
 
     fn may_be_repeated(&self) -> bool {
-        // The sender counts on each reply, and asks again itself.
-        false
+        // A copy that has the records already, or has synced them, answers as it did before. For everything else the sender counts on each reply,
+        // and asks again itself.
+        matches!(
+            self.op,
+            copy::CopyOp::Append { .. } | copy::CopyOp::Sync { .. }
+        )
     }
 
     fn encode(mut self) -> EncodedMessage {

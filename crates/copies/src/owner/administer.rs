@@ -48,6 +48,10 @@ impl OwnerShared {
             // The request may be a repetition: the former owner had no time to reply.
             (_, true) => return Ok(()),
             (Standing::Counting, false) => {}
+            (Standing::LeftOut, false) => {
+                let why = "this copy was too slow and is left out: start its process again";
+                return Err(CopiesError::NotPossible(why.into()));
+            }
             (Standing::Joining | Standing::Struck, false) => {
                 let why = "this copy is not up to date yet: wait until it counts";
                 return Err(CopiesError::NotPossible(why.into()));

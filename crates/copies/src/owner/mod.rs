@@ -17,6 +17,7 @@ mod watch;
 
 pub use lag::CopyLag;
 pub use ship::Shipper;
+pub use strike::failure_of;
 
 use crate::files::CopyFiles;
 use crate::peers::{CopyPeer, CopyPeers};
@@ -47,7 +48,7 @@ pub struct OwnerShared {
     pub store: StoreId,
     pub epoch: OwnerEpoch,
     pub register: Arc<RegisterAccess>,
-    pub peers: CopyPeers,
+    pub peers: Arc<CopyPeers>,
     pub send_deadline: SendDeadline,
     /// The other copies that count, and those that may count because a change of the register is under way.
     pub counting: Mutex<BTreeMap<CopyId, CopyPeer>>,
@@ -56,6 +57,8 @@ pub struct OwnerShared {
     /// Where the copies that count end. A task that sends records, or counts another copy, holds this.
     turn: tokio::sync::Mutex<LogPosition>,
     lag: Mutex<BTreeMap<CopyId, CopyLag>>,
+    /// When processes were struck because they did not answer in time.
+    slow: Mutex<BTreeMap<(CopyId, CopyRun), Vec<BootTime>>>,
     lease: Mutex<Option<ArbiterLease>>,
     right: Mutex<lease::Right>,
     files: Arc<dyn CopyFiles>,
@@ -77,7 +80,7 @@ pub struct OwnershipInput {
     pub files: Arc<dyn CopyFiles>,
     pub store: StoreId,
     pub register: Arc<RegisterAccess>,
-    pub peers: CopyPeers,
+    pub peers: Arc<CopyPeers>,
     pub send_deadline: SendDeadline,
     /// As this host has written it.
     pub taken: Register,
@@ -108,6 +111,7 @@ impl Ownership {
             joining: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             lag: Mutex::default(),
+            slow: Mutex::default(),
             lease: Mutex::new(Some(input.lease)),
             right: Mutex::new(lease::Right::by_lease(input.alive_until)),
             files: input.files,

@@ -1,15 +1,28 @@
 //! A copy that fails does not count any more: the register says so before anything is committed without it.
 
 use super::OwnerShared;
+use crate::limits::{SLOW_STRIKES_MAX, SLOW_WITHIN};
 use crate::peers::{CopyCallError, CopyPeer};
 use crate::register::Standing;
 use crate::register_access::{Edit, KnownRegister};
+use gupfs_platform::BootTime;
 use gupfs_proto::copy::CopyRefusal;
+use gupfs_proto::{CopyId, CopyRun};
 use std::sync::Arc;
 
-/// What a copy failed to do, for people.
-pub fn failure_of(what: &str, error: &CopyCallError) -> String {
-    format!("it did not {what}: {error}")
+/// What a copy failed to do.
+pub struct CopyFailure {
+    /// For people.
+    pub text: String,
+    /// It did not answer in time.
+    pub is_slow: bool,
+}
+
+pub fn failure_of(what: &str, error: &CopyCallError) -> CopyFailure {
+    CopyFailure {
+        text: format!("it did not {what}: {error}"),
+        is_slow: matches!(error, CopyCallError::TimedOut),
+    }
 }
 
 impl OwnerShared {
@@ -17,20 +30,29 @@ impl OwnerShared {
     ///
     /// # Errors
     /// The reason if this host does not own the metadata any more.
-    pub async fn strike(&self, copy: &CopyPeer, why: &str) -> Result<(), String> {
+    pub async fn strike(&self, copy: &CopyPeer, failure: &CopyFailure) -> Result<(), String> {
         let Some(run) = copy.run else {
             return Ok(());
         };
         if !self.counts(copy) {
             return Ok(());
         }
+        let why = failure.text.as_str();
+        let standing = match failure.is_slow && self.was_slow_before(copy.id, run) {
+            true => Standing::LeftOut,
+            false => Standing::Struck,
+        };
         tracing::warn!(copy = %copy.id, why, "a copy of the metadata is struck from those that count");
+        if standing == Standing::LeftOut {
+            tracing::warn!(copy = %copy.id, "this copy was too slow {SLOW_STRIKES_MAX} times: it is left out until its process is started again");
+        }
         let edited = self.edit(|register| {
-            let is_known = register
-                .member(copy.id)
-                .is_some_and(|member| member.run == run && member.standing != Standing::Struck);
-            is_known.then(|| {
-                register.set_standing(copy.id, run, Standing::Struck);
+            let counts_or_joins = register.member(copy.id).is_some_and(|member| {
+                member.run == run
+                    && matches!(member.standing, Standing::Counting | Standing::Joining)
+            });
+            counts_or_joins.then(|| {
+                register.set_standing(copy.id, run, standing);
             })
         });
         edited.await?;
@@ -41,8 +63,33 @@ impl OwnerShared {
             counting.remove(&copy.id);
             drop(counting);
             self.note_struck(copy.id, why);
+            if failure.is_slow {
+                self.note_slow(copy.id, run);
+            }
         }
         Ok(())
+    }
+
+    /// Whether this owner has struck this process as often as it may be slow, but for once, a short while ago.
+    fn was_slow_before(&self, copy: CopyId, run: CopyRun) -> bool {
+        let now = self.platform.clock.boot();
+        let slow = self.slow.lock();
+        let times = slow.get(&(copy, run));
+        let recent = |times: &Vec<BootTime>| {
+            let lately = times.iter().filter(|at| now.since(**at) <= SLOW_WITHIN);
+            lately.count()
+        };
+        times.map_or(0, recent) + 1 >= SLOW_STRIKES_MAX
+    }
+
+    fn note_slow(&self, copy: CopyId, run: CopyRun) {
+        let now = self.platform.clock.boot();
+        let mut slow = self.slow.lock();
+        // Of other processes of this copy nothing is needed any more.
+        slow.retain(|(id, of), _| *id != copy || *of == run);
+        let times = slow.entry((copy, run)).or_default();
+        times.retain(|at| now.since(*at) <= SLOW_WITHIN);
+        times.push(now);
     }
 
     fn counts(&self, copy: &CopyPeer) -> bool {

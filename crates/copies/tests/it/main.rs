@@ -7,3 +7,4 @@ mod host;
 mod identity;
 mod program;
 mod seeds;
+mod slow;

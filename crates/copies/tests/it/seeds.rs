@@ -3,6 +3,7 @@
 use super::cluster::{Cluster, HOSTS};
 use super::{faults, program};
 use bytes::Bytes;
+use gupfs_copies::Standing;
 use gupfs_platform::fake::{ArbiterFaults, FakeRandom};
 use gupfs_proto::copy::CopyLogState;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +63,7 @@ async fn run_seed(seed: u64) -> Arc<Cluster> {
         cluster.clone(),
         random.fork(),
     )));
+    let administrator = tokio::spawn(restart_left_out(cluster.clone()));
     let marks = tokio::spawn(note_whole(cluster.clone()));
     tokio::time::sleep(Duration::from_secs(SECONDS)).await;
     cluster.is_over.store(true, SeqCst);
@@ -70,6 +72,7 @@ async fn run_seed(seed: u64) -> Arc<Cluster> {
     }
     marks.abort();
     rest(&cluster).await;
+    administrator.abort();
     cluster
 }
 
@@ -80,6 +83,27 @@ async fn change_key_list(cluster: Arc<Cluster>, random: FakeRandom) {
         if let Some(owner) = cluster.hosts.iter().find(|host| host.owned().is_some()) {
             let list = Bytes::from(random.u64().to_string());
             *owner.key_list.lock() = Some(list);
+        }
+    }
+}
+
+/// An administrator starts processes again that were left out because they were slow.
+pub async fn restart_left_out(cluster: Arc<Cluster>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let members = cluster.register().await.map(|register| register.members);
+        for member in members.into_iter().flatten() {
+            let host = &cluster.hosts[member.id.0 as usize - 1];
+            let process = host.process();
+            let runs = process.is_some_and(|process| process.copy.host().state().run == member.run);
+            let is_left_out = member.standing == Standing::LeftOut && runs;
+            if is_left_out && !host.is_reserved.swap(true, SeqCst) {
+                println!("  {} was left out: started again", host.name);
+                cluster.count("left out");
+                host.kill(false).await;
+                cluster.start(host).await;
+                host.is_reserved.store(false, SeqCst);
+            }
         }
     }
 }

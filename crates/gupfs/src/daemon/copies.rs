@@ -15,7 +15,7 @@ use crate::node::{
 };
 use crate::store_dir::LockedStore;
 use crate::stores::{CopyDirectory, DescriptorBudget, metadata_store_id, refuse_lost_metadata};
-use gupfs_copies::{CopyOptions, MetadataCopy, OwnedStore, Ownership};
+use gupfs_copies::{CopiesError, CopyOptions, MetadataCopy, OwnedStore, Ownership};
 use gupfs_mds::{Mds, MetaHandler};
 use gupfs_platform::{Arbiter, BootTime, Disk, Platform};
 use gupfs_proto::copy::{CopyReply, CopyRequest};
@@ -193,7 +193,12 @@ impl CopyProcess<'_> {
                 print_event(self.settings.json, "stopped", "stopped; all data is kept");
                 return Ok(Ended::Stopped);
             }
-            owned = copy.own() => owned.map_err(|error| failed(&error))?,
+            owned = copy.own() => match owned {
+                Ok(owned) => owned,
+                // It had taken the register, and another copy took it before this one served.
+                Err(CopiesError::Deposed(why)) => return Ok(Ended::Deposed(why)),
+                Err(error) => return Err(failed(&error)),
+            },
         };
         store.mark_joined()?;
         let OwnedStore {

@@ -1,6 +1,6 @@
 //! A register in etcd: one key for the value, and one with the holder's lease, which etcd removes when the lease ends.
 
-use super::limits::{CALL_TIMEOUT, KEEP_ALIVE};
+use super::limits::{CALL_TIMEOUT, HEDGE_DELAY, KEEP_ALIVE};
 use super::{ArbiterError, ArbiterLease, ChangeResult, RegisterState, Revision};
 use crate::clock::{BootTime, Clock};
 use bytes::Bytes;
@@ -8,7 +8,10 @@ use etcd_client::{
     Client, Compare, CompareOp, ConnectOptions, Error, PutOptions, Txn, TxnOp, TxnOpResponse,
     TxnResponse, WatchOptions,
 };
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tonic::Code;
@@ -27,7 +30,10 @@ pub struct EtcdOptions {
 pub struct EtcdArbiter {
     options: EtcdOptions,
     clock: Clock,
-    client: Mutex<Option<Client>>,
+    /// One client for each member: a client of all of them would send each call to a random one, a silent one included.
+    clients: Vec<Mutex<Option<Client>>>,
+    /// The member that answered last. Changes are sent to it alone.
+    preferred: AtomicUsize,
 }
 
 /// What a call without a reply means.
@@ -39,10 +45,12 @@ enum CallKind {
 
 impl EtcdArbiter {
     pub fn new(options: EtcdOptions, clock: Clock) -> EtcdArbiter {
+        let clients = options.endpoints.iter().map(|_| Mutex::new(None));
         EtcdArbiter {
+            clients: clients.collect(),
+            preferred: AtomicUsize::new(0),
             options,
             clock,
-            client: Mutex::new(None),
         }
     }
 
@@ -56,8 +64,9 @@ impl EtcdArbiter {
 
     pub async fn read(&self) -> Result<RegisterState, ArbiterError> {
         let read = Txn::new().and_then(self.reads());
-        let read = self.call(CallKind::Look, |mut client| async move {
-            client.txn(read).await
+        let read = self.look(|mut client| {
+            let read = read.clone();
+            async move { client.txn(read).await }
         });
         Ok(found(&read.await?).0)
     }
@@ -102,7 +111,8 @@ impl EtcdArbiter {
         ops: Vec<TxnOp>,
     ) -> Result<(ChangeResult, Option<i64>), ArbiterError> {
         let txn = Txn::new().when(when).and_then(ops).or_else(self.reads());
-        let done = self.call(CallKind::Change, |mut client| async move {
+        let member = self.preferred.load(Relaxed);
+        let done = self.call(member, CallKind::Change, |mut client| async move {
             client.txn(txn).await
         });
         let done = done.await?;
@@ -115,9 +125,7 @@ impl EtcdArbiter {
 
     pub async fn new_lease(&self, term: Duration) -> Result<ArbiterLease, ArbiterError> {
         let wanted = term.as_secs() as i64;
-        let grant = self.call(CallKind::Look, |mut client| async move {
-            client.lease_grant(wanted, None).await
-        });
+        let grant = self.look(|mut client| async move { client.lease_grant(wanted, None).await });
         let granted = grant.await?;
         if granted.ttl() != wanted {
             return Err(ArbiterError::Refused(format!(
@@ -132,30 +140,41 @@ impl EtcdArbiter {
     pub async fn renew(&self, lease: &ArbiterLease) -> Result<BootTime, ArbiterError> {
         let (sent, id) = (self.clock.boot(), lease.id as i64);
         // Returns when etcd has renewed it once; the stream for more ends here.
-        let renew = self.call(CallKind::Look, |mut client| async move {
-            client.lease_keep_alive(id).await
-        });
+        let renew = self.look(|mut client| async move { client.lease_keep_alive(id).await });
         renew.await?;
         Ok(super::alive_until(sent, lease.term))
     }
 
     pub async fn end_lease(&self, lease: &ArbiterLease) -> Result<(), ArbiterError> {
         let id = lease.id as i64;
-        let revoke = self.call(CallKind::Look, |mut client| async move {
-            client.lease_revoke(id).await
-        });
+        let revoke = self.look(|mut client| async move { client.lease_revoke(id).await });
         match revoke.await {
             Ok(_) | Err(ArbiterError::LeaseEnded) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
+    /// All members are asked: one that is silent tells nothing.
     pub async fn changed(&self, known: &RegisterState) -> Result<(), ArbiterError> {
+        let members = 0..self.clients.len();
+        let mut watches: FuturesUnordered<_> = members
+            .map(|member| self.changed_at(member, known))
+            .collect();
+        let mut told = Err(ArbiterError::Unavailable("etcd has no members".into()));
+        while told.is_err()
+            && let Some(next) = watches.next().await
+        {
+            told = next;
+        }
+        told
+    }
+
+    async fn changed_at(&self, member: usize, known: &RegisterState) -> Result<(), ArbiterError> {
         let since = WatchOptions::new()
             .with_prefix()
             .with_start_revision(known.version as i64 + 1);
         let prefix = format!("{}/", self.options.prefix);
-        let watch = self.call(CallKind::Look, |mut client| async move {
+        let watch = self.call(member, CallKind::Look, |mut client| async move {
             client.watch(prefix, Some(since)).await
         });
         let mut watch = watch.await?;
@@ -173,26 +192,69 @@ impl EtcdArbiter {
         }
     }
 
+    /// Asks the member that answered last, and one more whenever one fails or has not answered for `HEDGE_DELAY`: the first answer counts. Only for
+    /// calls that may be done several times.
+    async fn look<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        call: impl Fn(Client) -> F,
+    ) -> Result<T, ArbiterError> {
+        let (first, count) = (self.preferred.load(Relaxed), self.clients.len());
+        let (mut asked, mut turn) = (FuturesUnordered::new(), 0);
+        let mut failed = ArbiterError::Unavailable("etcd has no members".into());
+        loop {
+            if turn < count {
+                asked.push(self.call((first + turn) % count, CallKind::Look, &call));
+                turn += 1;
+            }
+            tokio::select! {
+                biased;
+                answered = asked.next() => match answered {
+                    Some(Err(error @ ArbiterError::Unavailable(_))) => failed = error,
+                    Some(answer) => return answer,
+                    None => return Err(failed),
+                },
+                () = tokio::time::sleep(HEDGE_DELAY), if turn < count => {}
+            }
+        }
+    }
+
+    /// Asks one member.
     async fn call<T, F: Future<Output = Result<T, Error>>>(
         &self,
+        member: usize,
         kind: CallKind,
         call: impl FnOnce(Client) -> F,
     ) -> Result<T, ArbiterError> {
         let answered = async {
-            let client = self.client().await?;
+            let client = self.client(member).await?;
             call(client).await.map_err(|error| meaning(error, kind))
         };
-        match tokio::time::timeout(CALL_TIMEOUT, answered).await {
-            Ok(answer) => answer,
-            Err(_) => Err(without_reply(
-                format!("no reply within {CALL_TIMEOUT:?}"),
-                kind,
-            )),
+        let answer = tokio::time::timeout(CALL_TIMEOUT, answered).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let why = format!("no reply within {CALL_TIMEOUT:?}");
+            Err(without_reply(why, kind))
+        });
+        match &answer {
+            Err(ArbiterError::Unavailable(_) | ArbiterError::Unknown(_)) => {
+                self.leave(member);
+            }
+            _ => self.preferred.store(member, Relaxed),
         }
+        answer
     }
 
-    async fn client(&self) -> Result<Client, ArbiterError> {
-        let mut client = self.client.lock().await;
+    /// The next call to this member connects anew, and changes go to another member.
+    fn leave(&self, member: usize) {
+        // While another call holds it, that one connects anew.
+        if let Ok(mut client) = self.clients[member].try_lock() {
+            *client = None;
+        }
+        let next = (member + 1) % self.clients.len();
+        let _ = (self.preferred).compare_exchange(member, next, Relaxed, Relaxed);
+    }
+
+    async fn client(&self, member: usize) -> Result<Client, ArbiterError> {
+        let mut client = self.clients[member].lock().await;
         if let Some(client) = &*client {
             return Ok(client.clone());
         }
@@ -206,7 +268,8 @@ impl EtcdArbiter {
                 .with_user(name, password)
                 .with_auto_token_refresh(true);
         }
-        let connected = Client::connect(&self.options.endpoints, Some(options)).await;
+        let endpoint = &self.options.endpoints[member];
+        let connected = Client::connect([endpoint], Some(options)).await;
         // Nothing was sent yet, whatever the call is.
         let connected = connected.map_err(|error| meaning(error, CallKind::Look))?;
         Ok(client.insert(connected).clone())

@@ -13,3 +13,8 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(6);
 
 /// A call without a reply fails after this time: a holder renews its lease once a second, and tries several times in a term of three.
 pub const CALL_TIMEOUT: Duration = Duration::from_millis(900);
+
+/// A call that changes nothing, or may be done twice, is sent to one more member after each such time: a take-over needs five calls, and a host that is
+/// dark has a member, too. A member that lives answers in some milliseconds.
+pub const HEDGE_DELAY: Duration = Duration::from_millis(200);
+const _: () = assert!(HEDGE_DELAY.as_millis() * 4 < CALL_TIMEOUT.as_millis());

@@ -92,14 +92,22 @@ impl KvCopy {
     /// As of `LogCopy::stage`.
     pub async fn append(&self, group: &RecordGroup) -> Result<LogPosition, AppendError> {
         self.shared.wait_for_space().await?;
-        {
+        let log = &self.shared.log;
+        let is_any_decided = {
             // In one step: a caller that gives up the rest leaves no batch behind that only the log has.
             let mut waiting = self.shared.waiting.lock();
-            waiting.add(self.shared.log.stage(group)?);
+            waiting.add(log.stage(group)?);
+            waiting.has_upto(log.durable_everywhere())
+        };
+        if is_any_decided {
+            self.shared.decided.notify_one();
         }
-        self.shared.decided.notify_one();
-        self.shared.log.commit().await?;
-        Ok(self.shared.log.end())
+        if let Err(error) = log.commit().await {
+            // The applier ends.
+            self.shared.decided.notify_one();
+            return Err(error.into());
+        }
+        Ok(log.end())
     }
 
     /// Returns when all records survive a power loss of this host.
@@ -182,6 +190,11 @@ impl WaitingBatches {
         self.batches.extend(batches);
     }
 
+    /// Whether the applier has anything to do while batches up to this one are durable everywhere.
+    fn has_upto(&self, upto: Seq) -> bool {
+        self.batches.front().is_some_and(|next| next.seq <= upto)
+    }
+
     /// The next batches to apply, up to this one.
     fn take_group(&mut self, upto: Seq) -> Vec<LoggedBatch> {
         let mut bytes = 0;
@@ -191,7 +204,7 @@ impl WaitingBatches {
         };
         let fits = self.batches.iter().take(limits::GROUP_MAX);
         let count = fits.take_while(|batch| is_next(batch)).count();
-        let has_next = self.batches.front().is_some_and(|next| next.seq <= upto);
+        let has_next = self.has_upto(upto);
         let group: Vec<LoggedBatch> = self
             .batches
             .drain(..count.max(usize::from(has_next)))

@@ -30,6 +30,7 @@ fn line(copy: &CopyReport, report: &CopiesReport) -> String {
             None => "is brought up to date".into(),
         },
         (false, CopyStanding::Struck) => "left out".into(),
+        (false, CopyStanding::LeftOut) => "left out until its process is started again".into(),
     };
     let behind = match copy.behind {
         Some(behind) if behind > 0 => format!(" · {} changes behind", show_count(behind)),

@@ -4,4 +4,5 @@
 mod commands;
 mod copied_cluster;
 mod faults;
+mod lost_client;
 mod refused;

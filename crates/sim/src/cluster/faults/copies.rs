@@ -7,6 +7,7 @@ use super::metadata::{wait_for_clients, wait_for_recovery};
 use super::{copy_links, crash, millis, pause, wait_until};
 use crate::cluster::metadata_copies::{COPIES, CopyHost, SeenMembership};
 use crate::cluster::simulated_cluster::SimulatedCluster;
+use gupfs_copies::Standing;
 use gupfs_platform::Task;
 use gupfs_platform::fake::FakeRandom;
 use std::slice::from_ref;
@@ -63,6 +64,7 @@ async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom, links: Arc<L
         if cluster.is_over() {
             break;
         }
+        restart_left_out(&cluster).await;
         let any = &copies.hosts[random.below(COPIES as u64) as usize];
         let host = match copies.owner() {
             Some((owner, _)) if random.one_in(2) => owner,
@@ -92,7 +94,33 @@ async fn inject(cluster: Arc<SimulatedCluster>, random: FakeRandom, links: Arc<L
             "copies stay away: {:#?}",
             states()
         );
+        restart_left_out(&cluster).await;
         cluster.sleep(COUNT_INTERVAL).await;
+    }
+}
+
+/// An administrator starts processes again that were left out because they were slow.
+async fn restart_left_out(cluster: &SimulatedCluster) {
+    let copies = copies(cluster);
+    let register = (copies.owner()).and_then(|(owner, _)| owner.process()?.copy.register());
+    let left_out = register.iter().flat_map(|register| &register.members);
+    let left_out = left_out.filter(|member| member.standing == Standing::LeftOut);
+    for member in left_out {
+        let mut hosts = copies.hosts.iter();
+        let host = hosts.find(|host| {
+            let process = host.process();
+            process.is_some_and(|process| process.copy.host().state().run == member.run)
+        });
+        if let Some(host) = host
+            && host.reserve()
+        {
+            let name = &host.host.name;
+            cluster.record(format_args!("{name} was left out: started again"));
+            cluster.monitor.count("copy left out");
+            host.end(false).await;
+            host.start().await;
+            host.release();
+        }
     }
 }
 
