@@ -44,6 +44,8 @@ lead_etcd() {
     if [ "$(etcd_leader)" != "$1" ]; then
         member=$(etcd_control endpoint status | awk -F ', ' -v address="http://$(address "$1"):2379" '$1 == address {print $2}')
         on "$admin" etcdctl --endpoints "http://$(address "$(etcd_leader)"):2379" move-leader "$member" >/dev/null
+        # A new leader of etcd prolongs all leases by its election timeout; then the owner renews its lease as usual.
+        sleep 2
     fi
     [ "$(etcd_leader)" = "$1" ] || fail "etcd's member on $1 does not lead"
 }
