@@ -38,8 +38,8 @@ clean_up() {
     set +e # otherwise the first step that has nothing to do would be the last
     for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
     for host in "${!pid[@]}"; do
-        [ -n "${pid[$host]}" ] && kill -9 "${pid[$host]}" 2>/dev/null
-    done
+        [ -n "${pid[$host]}" ] && kill -9 "${pid[$host]}"
+    done 2>/dev/null # the shell itself reports killed jobs, too
     wait 2>/dev/null
     for mnt in $mounts; do
         for _ in $(seq 50); do mountpoint -q "$place/$mnt" 2>/dev/null || break; sleep 0.1; done
