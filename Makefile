@@ -2,7 +2,8 @@
 #
 #   make demo        the five-minute demonstration: builds and mounts gupfs, works, kills it, restarts it, compares
 #   make demo-cluster  runs a metadata server, four object servers and three mounts in networks of their own; kills each once
-#   make demo-failover  loses a host, a disk and bits of a cluster with mirrored files, under load; then each object server in turn
+#   make demo-failover  loses a host, a disk and bits of a cluster with mirrored files, and each owner of its metadata, under load; then each
+#                    object server in turn
 #   make test        runs all tests that must pass before a change lands; prints the tests that this host could not run
 #   make test-long   runs simulations, random calls, kills and power cuts, several times as many as `make test`
 #   make xfstests XFSTESTS=DIR   runs the quick group of xfstests, built in DIR, on a mount (XFSTESTS_ARGS: other tests);
@@ -47,7 +48,7 @@ demo-cluster:
 
 demo-failover:
 	@scripts/need.sh demo-failover
-	@$(CARGO) build --release --quiet -p gupfs --no-default-features
+	@$(CARGO) build --release --quiet -p gupfs --no-default-features --features etcd
 	@scripts/demo-failover.sh "$(TARGET)/release/gupfs"
 
 build:

@@ -291,7 +291,7 @@ def joins(gupfs):
 
 
 def main():
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     gupfs, parts = os.path.realpath(sys.argv[1]), sys.argv[2:] or PARTS
     for part in parts:

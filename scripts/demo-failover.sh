@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Demonstrates that mirrored files survive the loss of any one object server: a metadata server, four object servers with two targets each
-# and three mounts, each in a network of its own. Under load a host goes dark, a disk is emptied, and bits are flipped. Programs see pauses
-# alone, and every byte is compared through another mount, also with each object server switched off in turn. Leaves nothing behind.
+# Demonstrates that a cluster with mirrored files and copies of the metadata survives the loss of any one server: three metadata servers with
+# a member of etcd beside each, four object servers with two targets each and three mounts, each in a network of its own. Under load an object
+# server's host goes dark, a disk is emptied, the owner of the metadata is killed, cut off, frozen and moved, its host loses power together
+# with etcd's leader, all of etcd is away, and bits are flipped. Programs see pauses alone, and every name and byte is compared through another
+# mount, also with each object server switched off in turn. Leaves nothing behind.
 #
 #   scripts/demo-failover.sh PATH-OF-THE-BINARY
 #
-# TMPDIR: the directory for all of it, 3 GB; without it /dev/shm if that is large enough, else /tmp.
+# The binary needs the feature `etcd`, and the host Debian's etcd 3.4. TMPDIR: the directory for all of it, 3 GB; without it /dev/shm if that
+# is large enough, else /tmp.
 set -eu -o pipefail
 gupfs=$(realpath "${1:?usage: demo-failover.sh PATH-OF-THE-BINARY}")
 project=$(realpath "$(dirname "$0")/..")
-servers="oss1 oss2 oss3 oss4" mounts="mnt1 mnt2 mnt3"
-pause_most=5 # seconds: no call of a program takes longer because of a lost object server
+mds_hosts="mds1 mds2 mds3" servers="oss1 oss2 oss3 oss4" mounts="mnt1 mnt2 mnt3"
+pause_most=5 # seconds: no call of a program takes longer because of a lost object server, or a lost owner of the metadata
 flips=400
 if [ -z "${TMPDIR:-}" ] && [ "$(df --output=avail -B1 /dev/shm 2>/dev/null | tail -n 1)" -gt $((6 << 30)) ]; then export TMPDIR=/dev/shm; fi
 . "$project/scripts/networks.sh"
@@ -19,12 +22,20 @@ since() { calc "\"%.1f\", $(now) - $1"; }
 megabytes() { calc "\"%.1f MB\", $1 / 1e6"; }
 fail() { echo "$*" >&2; exit 1; }
 
-# Sets variables up, targets, left, copied, … to the numbers of `gupfs status`.
+. "$project/scripts/verifying-programs.sh"
+. "$project/scripts/metadata-hosts.sh"
+. "$project/scripts/owner-losses.sh"
+
+# Sets variables up, targets, left, copied, … to the numbers of the owner's `gupfs status`.
 take_status() {
     local json
-    json=$(on mds "$gupfs" status "$place/store" --json)
-    eval "$(python3 "$project/scripts/failover.py" status <<<"$json")"
+    until take_copies && json=$(status --json) && json=$(failover status <<<"$json" 2>/dev/null); do
+        programs_work
+        sleep 0.2 # the metadata have just changed their owner
+    done
+    eval "$json"
 }
+status() { on "$admin" "$gupfs" status "$(address "$owner"):7700" --key "$key" "$@"; }
 
 # Waits until every target is up and every file has all its copies, three times in a row (a file that is just being written may be late); sets `whole_in` to the seconds since $1.
 wait_until_whole() {
@@ -38,63 +49,12 @@ wait_until_whole() {
             good=0
         fi
         programs_work
-        [ "$(calc "\"%d\", $(now) - $1")" -lt 120 ] || { on mds "$gupfs" status "$place/store" >&2; fail "redundancy is not whole after 120 s"; }
+        [ "$(calc "\"%d\", $(now) - $1")" -lt 120 ] || { status >&2; fail "redundancy is not whole after 120 s"; }
         sleep 0.5
     done
     whole_in=$(calc "\"%.1f\", $first - $1")
 }
 
-declare -A loads=()
-start_loads() {
-    local mnt other others
-    for mnt in $mounts; do
-        others=
-        for other in $mounts; do [ "$other" = "$mnt" ] || others="$others $place/$mnt/mirrored/load-$other"; done
-        python3 "$project/scripts/failover.py" load "$place/$mnt/mirrored/load-$mnt" "${others# }" "$place/$mnt.tree" "$place/$mnt.calls" \
-            >"$place/$mnt.load" 2>"$place/$mnt.errors" &
-        loads[$mnt]=$!
-    done
-    for mnt in $mounts; do
-        for _ in $(seq 300); do
-            grep -q working "$place/$mnt.load" && break
-            sleep 0.1
-        done
-    done
-    programs_work
-}
-programs_work() {
-    local mnt
-    for mnt in "${!loads[@]}"; do
-        kill -0 "${loads[$mnt]}" 2>/dev/null || { cat "$place/$mnt.errors" >&2; fail "a program on $mnt saw an error"; }
-    done
-}
-stop_loads() {
-    local mnt
-    for mnt in "${!loads[@]}"; do kill "${loads[$mnt]}"; done
-    for mnt in "${!loads[@]}"; do wait "${loads[$mnt]}" || { cat "$place/$mnt.errors" >&2; fail "a program on $mnt saw an error"; }; done
-    loads=()
-}
-
-# What the programs have left behind is compared from then on, too.
-load_sums() {
-    local mnt
-    grep -v "  load-" "$place/sums" >"$place/tree.sums"
-    for mnt in $mounts; do sed "s|  .*/mirrored/|  |" "$place/$mnt/mirrored/load-$mnt.sums"; done | cat "$place/tree.sums" - >"$place/sums"
-}
-
-# pauses FROM: what the programs on all mounts have noticed since then.
-pauses() {
-    local most calls kinds mnt
-    programs_work
-    read -r most calls kinds < <(python3 "$project/scripts/failover.py" longest "$1" "$(now)" $(for mnt in $mounts; do echo "$place/$mnt.calls"; done))
-    note "programs made $calls calls meanwhile, without an error; the longest took $most s (${kinds:-none took 0.05 s})"
-    [ "$(calc "$most <= $pause_most")" = 1 ] || fail "a call took longer than $pause_most s"
-}
-
-# compare MOUNT: every byte of the tree that each mount copied, and of the files of each program, through this mount.
-compare() {
-    (cd "$place/$1/mirrored" && sha256sum --check --quiet --strict "$place/sums")
-}
 fresh() {
     "$gupfs" stop "$place/$1" >/dev/null
     wait "${pid[$1]}"
@@ -108,12 +68,16 @@ stop_server() {
 }
 add_target() { on "$1" "$gupfs" ost add "$place/$1/$2" --mds "$mds" --key "$key" | tee -a "$place/added" | sed "s|'$place/|   '|"; }
 
-say "Nine networks: one switch, eight hosts"
+say "Eleven networks: one switch, ten hosts"
 wire
 note "$(for host in $hosts; do printf '%s %s  ' "$host" "$(address "$host")"; done)"
 
-say "One metadata server, four object servers with two targets each, three mounts"
-start_mds
+say "Three metadata servers with a member of etcd each, four object servers with two targets each, three mounts"
+for host in $mds_hosts; do start_etcd "$host"; done
+wait_for_etcd
+for host in $mds_hosts; do start_metadata "$host"; done
+wait_until_copies_count "$(now)"
+show_copies
 for oss in $servers; do
     mkdir "$place/$oss"
     start_oss "$oss"
@@ -145,6 +109,7 @@ bytes=$(cd "$original" && find . -type f -printf '%s\n' | awk '{s += $1} END {pr
 for mnt in $mounts; do
     sed "s|  \./|  $place/$mnt/mirrored/from-mnt1/|" "$place/original.sums" >"$place/$mnt.tree"
     sed "s|  \./|  from-$mnt/|" "$place/original.sums" >>"$place/sums"
+    copied "from-$mnt"
 done
 t=$(now) copies=
 for mnt in $mounts; do
@@ -165,6 +130,7 @@ t=$(now)
 go_dark oss1
 cp -r "$original" "$place/mnt2/mirrored/from-dark" || fail "a copy failed"
 sed "s|  \./|  from-dark/|" "$place/original.sums" >>"$place/sums"
+copied from-dark
 note "$files more files copied meanwhile in $(since "$t") s"
 while [ "$(calc "$(now) - $t < 15")" = 1 ]; do programs_work; sleep 0.5; done
 pauses "$t"
@@ -183,8 +149,7 @@ pauses "$t"
 say "2. oss2 is killed, and one of its two disks is empty when it returns"
 lost=$(sed -n "s|.*/oss2/disk0' is now ost\([0-9]*\).*|\1|p" "$place/added")
 t=$(now)
-kill -9 "${pid[oss2]}"
-wait "${pid[oss2]}" 2>/dev/null || true
+kill_process oss2
 find "$place/oss2/disk0" -mindepth 1 -delete
 sleep 1
 start_oss oss2
@@ -192,12 +157,25 @@ note "its other disk serves $(since "$t") s later; ost$lost stays away, and is d
 take_status
 before=$copied compared_before=$compared replaced_before=$replaced
 declared=$(now)
-on mds "$gupfs" ost lost "$lost" --mds "$mds" --key "$key" --yes | sed 's/^/   /'
+on "$admin" "$gupfs" ost lost "$lost" --mds "$mds" --key "$key" --yes | sed 's/^/   /'
 add_target oss2 disk2
 wait_until_whole "$declared"
 note "redundancy is whole again $whole_in s after that: $((replaced - replaced_before)) files got a copy on another target," \
     "$(megabytes $((copied - before))) moved, of $(megabytes $((compared - compared_before))) compared"
 pauses "$t"
+
+say "3. The owner of the metadata is killed, and started again"
+owner_is_killed
+say "4. The owner's cable is pulled: its processes go on, and nothing that they send arrives"
+owner_is_cut_off
+say "5. The host of the owner and of etcd's leader loses power: it goes dark with both"
+owner_loses_power_with_etcd_leader
+say "6. The owner is frozen for ten seconds, and wakes"
+owner_is_frozen
+say "7. An administrator moves the metadata"
+metadata_are_moved
+say "8. All of etcd is away for eight seconds"
+etcd_is_away
 
 stop_loads
 load_sums
@@ -205,7 +183,7 @@ t=$(now)
 compare mnt3
 note "every byte of $(wc -l <"$place/sums") files is as it was written, read through mnt3 ($(since "$t") s)"
 
-say "3. $flips bits are flipped in what oss3 has stored, while it serves"
+say "9. $flips bits are flipped in what oss3 has stored, while it serves"
 # Mounts that have cached nothing: programs must get the bytes from the servers.
 for mnt in $mounts; do fresh "$mnt"; done
 start_loads
@@ -213,7 +191,7 @@ t=$(now)
 take_status
 before=$repaired renewed_before=$renewed
 damaged_objects=$(find "$place/mnt1/mirrored/from-mnt1" -type f -printf '%i\n' |
-    python3 "$project/scripts/failover.py" flip "$flips" 1 "$place/oss3/disk0/objects" "$place/oss3/disk1/objects")
+    failover flip "$flips" 1 "$place/oss3/disk0/objects" "$place/oss3/disk1/objects")
 note "each in another block, in $damaged_objects objects of the tree that mnt1 has copied"
 grep "  from-mnt1/" "$place/sums" >"$place/damaged.sums"
 (cd "$place/mnt3/mirrored" && sha256sum --check --quiet --strict "$place/damaged.sums")
@@ -222,14 +200,14 @@ pauses "$t"
 stop_loads
 load_sums
 t=$(now)
-on mds "$gupfs" scrub --mds "$mds" --key "$key" --wait | sed 's/^/   /'
+on "$admin" "$gupfs" scrub --mds "$mds" --key "$key" --wait | sed 's/^/   /'
 take_status
 [ "$damaged" = 0 ] || fail "$damaged objects are damaged beyond repair"
 [ $((repaired - before)) = "$flips" ] || fail "$((repaired - before)) blocks were repaired, and $flips were damaged"
 wait_until_whole "$t"
 note "all $flips damaged blocks are repaired from the other copy, some when programs met them, the others by the scrub ($(since "$t") s)"
 
-say "4. Compare every byte through another mount, and with each object server switched off in turn"
+say "10. Compare every name and byte through another mount, and with each object server switched off in turn"
 for mnt in $mounts; do compare "$mnt"; done
 count=$(wc -l <"$place/sums")
 note "all object servers serve: all $count files are as they were written, read through each mount"
@@ -247,19 +225,32 @@ for oss in $servers; do
     wait_until_whole "$(now)"
 done
 
-say "What the metadata server sees"
-on mds "$gupfs" status "$place/store" | sed "s|$place/||g; s/^/   /"
+say "What the owner of the metadata sees"
+status | with_names | sed "s|$place/||g; s/^/   /"
 
-say "Stop, and check all that is stored"
+say "Stop, and check all that is stored, with each copy of the metadata"
 for mnt in $mounts; do
     "$gupfs" stop "$place/$mnt" >/dev/null
     wait "${pid[$mnt]}"
     pid[$mnt]=
 done
-for host in $servers mds; do stop_server "$host"; done
+for oss in $servers; do stop_server "$oss"; done
 t=$(now)
-"$gupfs" check "$place/store" --data $(for oss in $servers; do echo --ost "$place/$oss"; done) >"$place/check" || { cat "$place/check" >&2; fail "gupfs check found problems"; }
-sed 's/^/   /' "$place/check"
-note "every checksum of every copy, in $(since "$t") s"
+until take_copies && [ "$counting $behind $unsynced" = "3 0 0" ]; do
+    [ "$(calc "\"%d\", $(now) - $t")" -lt 60 ] || { show_copies >&2; fail "the copies of the metadata are not equal"; }
+    sleep 0.2
+done
+show_copies
+last=$owner
+for host in $mds_hosts; do [ "$host" = "$last" ] || stop_server "$host"; done
+stop_server "$last"
+t=$(now)
+for host in $mds_hosts; do
+    "$gupfs" check "$place/$host" --data $(for oss in $servers; do echo --ost "$place/$oss"; done) >"$place/$host.check" ||
+        { cat "$place/$host.check" >&2; fail "gupfs check found problems in $host's copy of the metadata"; }
+    cmp -s "$place/$first_mds.check" "$place/$host.check" || { diff "$place/$first_mds.check" "$place/$host.check" >&2; fail "the copies of the metadata differ"; }
+done
+sed 's/^/   /' "$place/$first_mds.check"
+note "the same with all three copies of the metadata; every checksum of every copy of the data, in $(since "$t") s"
 
-say "All is well: no program saw an error, nothing is lost, every byte has two copies. $(calc "\"%.0f s\", $(now) - $begun")"
+say "All is well: no program saw an error, nothing is lost, every byte has two copies and the metadata three. $(calc "\"%.0f s\", $(now) - $begun")"

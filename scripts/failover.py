@@ -2,14 +2,18 @@
 """Parts of scripts/demo-failover.sh and scripts/bench-mirrors.sh: programs that work on a mount and verify what they read, and bits that
 are flipped on a disk.
 
-    failover.py load DIR OTHERS TREE LOG    works in DIR until SIGTERM; then writes DIR.sums, the checksums of its files
+    failover.py load DIR OTHERS TREE LOG    works in DIR until SIGTERM; then writes DIR.sums, the checksums of its files, and DIR.names, all names
     failover.py longest FROM TO LOG...      the longest call, and the number of calls, of each kind, between two moments
+    failover.py works_since MOMENT LOG...   ends when each program has finished a call after that moment
     failover.py flip COUNT SEED DIR...      flips one bit in each of COUNT blocks of object files below directories; takes inode numbers from stdin
     failover.py latency KIND FILE CALLS     the median of the time of a call: write or append (with fsync) of 4 KiB, or a read past the caches
     failover.py pause WRITTEN READ SECONDS  the longest write to one file and the longest read of another one
     failover.py writes FILE SECONDS         MB a second of writes of 1 MiB; "until PATH" instead of SECONDS: until a file exists
     failover.py ost_at HOST:PORT            the number of the target that a server serves, from a `gupfs status --json` on stdin
     failover.py status                      prints numbers of a `gupfs status --json` from stdin, for the shell
+    failover.py copies                      prints numbers of a `gupfs mds list --json` from stdin, for the shell
+    failover.py freeze PID PORT SECONDS COPIES  freezes a metadata server and wakes it, in its network; counts its connections, the bytes that it
+                                            sends over them when it wakes, the connections that begin meanwhile, and those of them that are answered
 """
 
 import hashlib
@@ -18,7 +22,10 @@ import mmap
 import os
 import random
 import signal
+import socket
+import stat
 import statistics
+import struct
 import sys
 import threading
 import time
@@ -26,6 +33,7 @@ import time
 RECORD = 64 * 1024
 RECORDS = 32  # of a file that is rewritten in place
 FILES = 4  # of each of these kinds
+NAMES = 40  # that are created, moved and removed
 LARGE = 6 * 1024 * 1024
 SLOW = 0.05  # calls that take longer are logged one by one
 BLOCK = 4096  # what has one checksum on a disk
@@ -61,6 +69,7 @@ class Load:
         self.dice = random.Random(own)
         self.versions = {}  # (path, number) -> the last version that was written or seen
         self.sums = {}  # path -> checksum of a whole file of our own
+        self.names = {}  # path -> what it is: f, d or l, as find(1) calls it
         self.stopped = False
         self.tree = []
         with open(tree) as lines:
@@ -108,7 +117,12 @@ class Load:
         self.call("close", os.close, fd)
 
     def start(self):
-        os.makedirs(self.own, exist_ok=True)
+        os.makedirs(f"{self.own}/names", exist_ok=True)
+        self.names = dict(self.listed(f"{self.own}/names"))
+        # A former program's files are still compared.
+        if os.path.exists(self.own + ".sums"):
+            with open(self.own + ".sums") as lines:
+                self.sums = {path: digest for digest, path in (line.rstrip("\n").split("  ", 1) for line in lines)}
         for path in self.record_files(self.own):
             name = os.path.basename(path)
             self.write(path + ".new", b"".join(content(name, number, 0) for number in range(RECORDS)), flags=os.O_CREAT)
@@ -158,13 +172,46 @@ class Load:
     def write_large(self):
         self.write_whole("large", LARGE, True)
 
+    def listed(self, directory):
+        """The names in a directory and what they are."""
+        kinds = {stat.S_IFREG: "f", stat.S_IFDIR: "d", stat.S_IFLNK: "l"}
+        for name in self.call("readdir", os.listdir, directory):
+            path = f"{directory}/{name}"
+            yield path, kinds[stat.S_IFMT(self.call("stat", os.lstat, path).st_mode)]
+
+    def change_name(self):
+        """Creates, moves or removes a name. Each call is executed once: done twice, it would fail, and skipped, the names would differ."""
+        path, other = (f"{self.own}/names/{self.dice.randrange(NAMES)}" for _ in range(2))
+        kind = self.names.get(path)
+        if kind is None:
+            kind = self.dice.choice("fdl")
+            if kind == "f":
+                os.close(self.call("create", os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+            elif kind == "d":
+                self.call("mkdir", os.mkdir, path)
+            else:
+                self.call("symlink", os.symlink, "nowhere", path)
+            self.names[path] = kind
+        elif other not in self.names:
+            self.call("rename", os.rename, path, other)
+            self.names[other] = self.names.pop(path)
+        else:
+            self.call("remove", os.rmdir if kind == "d" else os.unlink, path)
+            del self.names[path]
+
+    def check_names(self):
+        found = dict(self.listed(f"{self.own}/names"))
+        if found != self.names:
+            raise Wrong(f"{self.own}/names has {sorted(found.items())}, not {sorted(self.names.items())}")
+
     def look_at_tree(self):
         for digest, path in self.dice.sample(self.tree, 4):
             if hashlib.sha256(self.read(path)).hexdigest() != digest:
                 raise Wrong(f"{path} is not what was copied")
 
     def run(self):
-        work = [self.rewrite] * 8 + [self.look_at_others] * 4 + [self.replace] * 3 + [self.look_at_tree] * 4 + [self.write_large]
+        work = [self.rewrite] * 8 + [self.look_at_others] * 4 + [self.replace] * 3 + [self.look_at_tree] * 4 + [self.change_name] * 8
+        work += [self.check_names, self.write_large]
         while not self.stopped:
             self.dice.choice(work)()
             time.sleep(0.01)  # two cores also serve
@@ -173,9 +220,16 @@ class Load:
             for number in range(RECORDS):
                 self.check_record(path, number)
             self.sums[path] = hashlib.sha256(self.read(path)).hexdigest()
+        self.check_names()
         with open(self.own + ".sums", "w") as out:
             for path, digest in sorted(self.sums.items()):
                 out.write(f"{digest}  {path}\n")
+        own = os.path.dirname(self.own) + "/"
+        names = {self.own: "d", f"{self.own}/names": "d", self.own + ".sums": "f", self.own + ".names": "f", **self.names}
+        names.update((path, "f") for path in self.sums)
+        with open(self.own + ".names", "w") as out:
+            for path, kind in names.items():
+                out.write(f"{kind} {path.removeprefix(own)}\n")
 
 
 def load(own, others, tree, log):
@@ -207,6 +261,20 @@ def longest(begin, end, *logs):
     most = max(slowest.values(), default=0.0)
     kinds = ", ".join(f"{what} {took:.1f} s" for what, took in sorted(slowest.items(), key=lambda it: -it[1])[:4])
     print(f"{most:.2f} {calls} {kinds}")
+
+
+def works_since(moment, *logs):
+    """Programs write the number of their calls every half second. Calls that were under way at that moment have ended, and are in the logs."""
+    left, end = set(logs), time.time() + 60
+    while left:
+        for log in list(left):
+            with open(log) as lines:
+                last = lines.readlines()[-1:]
+            if last and float(last[0].split()[0]) > float(moment):
+                left.discard(log)
+        if time.time() > end:
+            sys.exit(f"no call of these programs has ended for 60 s: {' '.join(sorted(left))}")
+        time.sleep(0.1)
 
 
 def flip(count, seed, *directories):
@@ -321,8 +389,81 @@ def status():
     print(" ".join(f"{name}={number}" for name, number in numbers.items()))
 
 
+def copies():
+    listed = json.load(sys.stdin)
+    of_all = listed["copies"]
+    counting = [copy for copy in of_all if copy["standing"] == "counting"]
+    # The owner compares; how far it is itself it does not say.
+    numbers = {
+        "owner_address": next((copy["address"] for copy in of_all if copy["is_owner"]), ""),
+        "epoch": listed["owner_epoch"],
+        "members": len(of_all),
+        "counting": len(counting) if listed["is_held"] else 0,
+        "behind": sum(copy["behind"] or 0 for copy in of_all),
+        "unsynced": sum(copy["unsynced"] or 0 for copy in of_all),
+        "etcd_answers": int(listed["arbiter_error"] is None),
+    }
+    print(" ".join(f"{name}={number}" for name, number in numbers.items()))
+
+
+def connections(port):
+    """The peers of a TCP port of this network, as (address, port)."""
+    found = set()
+    with open("/proc/self/net/tcp") as lines:
+        for fields in map(str.split, list(lines)[1:]):
+            (_, local), (peer, peer_port) = (field.split(":") for field in fields[1:3])
+            if int(local, 16) == port and fields[3] in ("01", "08"):  # established, or closed by the peer alone
+                found.add((socket.inet_ntoa(struct.pack("<I", int(peer, 16))), int(peer_port, 16)))
+    return found
+
+
+def sent_from(port, seconds):
+    """Yields the peer and the size of what each TCP packet carries that this network sends from a port for so long."""
+    packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))  # of all protocols: otherwise only what is received
+    packets.settimeout(0.2)
+    yield None  # it listens from now on
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            data, (_, protocol, kind, *_) = packets.recvfrom(1 << 16)
+        except TimeoutError:
+            continue
+        if (protocol, kind) != (0x0800, socket.PACKET_OUTGOING) or data[9] != socket.IPPROTO_TCP:
+            continue
+        tcp = data[(data[0] & 15) * 4 :]
+        source, target = struct.unpack("!HH", tcp[:4])
+        size = int.from_bytes(data[2:4], "big") - (data[0] & 15) * 4 - (tcp[12] >> 4) * 4
+        if source == port and size > 0:
+            yield (socket.inet_ntoa(data[16:20]), target), size
+
+
+def freeze(pid, port, seconds, copies):
+    """Freezes a metadata server and wakes it. Over connections to clients and object servers that it has when it freezes it must send nothing
+    more. Over those that began meanwhile it may send a challenge, the first message of the handshake. Other copies get answers in any case."""
+
+    def to_others():
+        return {peer for peer in connections(int(port)) if peer[0] not in copies.split(",")}
+
+    os.kill(int(pid), signal.SIGSTOP)
+    served = to_others()
+    time.sleep(float(seconds))
+    sent, messages = 0, {}
+    packets = sent_from(int(port), 2.0)
+    next(packets)
+    begun = to_others() - served
+    os.kill(int(pid), signal.SIGCONT)
+    for peer, size in packets:
+        if peer in served:
+            sent += size
+        elif peer in begun:
+            messages[peer] = messages.get(peer, 0) + 1
+    answered = sum(count > 1 for count in messages.values())
+    print(f"{len(served)} {sent} {len(begun)} {answered}")
+
+
 def main():
-    commands = {"load": load, "longest": longest, "flip": flip, "latency": latency, "pause": pause, "writes": writes, "ost_at": ost_at, "status": status}
+    commands = [load, longest, works_since, flip, latency, pause, writes, ost_at, status, copies, freeze]
+    commands = {command.__name__: command for command in commands}
     if len(sys.argv) < 2 or sys.argv[1] not in commands:
         sys.exit(__doc__)
     commands[sys.argv[1]](*sys.argv[2:])

@@ -17,7 +17,9 @@ build_tools="$base_tools protoc:protobuf-compiler"
 fuzz_tools="$base_tools c++:g++"
 demo_tools="$base_tools fusermount3:fuse3 mountpoint:util-linux sha256sum:coreutils tar:tar find:findutils"
 cluster_tools="$demo_tools ip:iproute2 tc:iproute2 nsenter:util-linux"
-test_tools="$cluster_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux git:git sqlite3:sqlite3 python3:python3 etcd:etcd-server etcdctl:etcd-client protoc:protobuf-compiler"
+# demo-failover runs metadata servers with copies: etcd decides which of them owns the metadata.
+etcd_tools="etcd:etcd-server etcdctl:etcd-client protoc:protobuf-compiler"
+test_tools="$cluster_tools $etcd_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux git:git sqlite3:sqlite3 python3:python3"
 # A test also moves a PostgreSQL database between mounts if Debian's package `postgresql` is installed; otherwise it reports that it did not run.
 
 peers_tools="$demo_tools redis-server:redis-server python3:python3"
@@ -32,7 +34,7 @@ case $purpose in
     fuzz) tools=$fuzz_tools ;;
     demo) tools=$demo_tools ;;
     demo-cluster) tools=$cluster_tools ;;
-    demo-failover) tools="$cluster_tools python3:python3" ;;
+    demo-failover) tools="$cluster_tools $etcd_tools python3:python3" ;;
     bench-mirrors) tools="$cluster_tools python3:python3 protoc:protobuf-compiler" ;;
     test) tools=$test_tools ;;
     *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, demo-failover, bench-mirrors, verify-peers, bench-seeds, browser, test" >&2; exit 2 ;;

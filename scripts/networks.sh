@@ -2,11 +2,13 @@
 #
 #   gupfs    the binary          servers, mounts    names of hosts, in words          rate    of each cable, as tc(8) writes it; or empty
 #   loopback    yes: all hosts are addresses of one network's loopback device; or not set
+#   mds_hosts   names of the metadata servers' hosts, in words; or not set: one, "mds"
 #
 # Everything that it makes is under $place or has $tag in its name, and is removed when the script ends, however it ends.
 export LC_ALL=C
 PATH=$PATH:/usr/sbin:/sbin
-hosts="mds $servers $mounts"
+mds_hosts=${mds_hosts:-mds}
+hosts="$mds_hosts $servers $mounts"
 
 [ "$(id -u)" = 0 ] || { echo "this makes network namespaces and mounts: run it as root" >&2; exit 1; }
 place=$(mktemp -d "${TMPDIR:-/tmp}/gupfs-cluster.XXXXXX")
@@ -29,15 +31,15 @@ nothing_is_left() {
     return "$left"
 }
 
-declare -A pid
+declare -A pid # of gupfs on each host, and of other processes that a script has started and named
 clean_up() {
     status=$?
     trap - EXIT INT TERM
     set +e # otherwise the first step that has nothing to do would be the last
     for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
-    for host in $mounts mds $servers; do
-        [ -n "${pid[$host]:-}" ] && kill -9 "${pid[$host]}" 2>/dev/null
-    done
+    for host in "${!pid[@]}"; do
+        [ -n "${pid[$host]}" ] && kill -9 "${pid[$host]}"
+    done 2>/dev/null # the shell itself reports killed jobs, too
     wait 2>/dev/null
     for mnt in $mounts; do
         for _ in $(seq 50); do mountpoint -q "$place/$mnt" 2>/dev/null || break; sleep 0.1; done
@@ -93,13 +95,20 @@ wire() {
     done
 }
 
-# A host goes dark: its cable is pulled first, and then nothing that it sends arrives, not even the end of its connections.
-port() { echo "port${1##*.}"; }
-go_dark() {
-    ip -n "$tag-hub" link set "$(port "$(address "$1")")" down
+# kill_process NAME: kills what pid[NAME] names, and waits for its end.
+kill_process() {
     kill -9 "${pid[$1]}"
     wait "${pid[$1]}" 2>/dev/null || true
     pid[$1]=
+}
+
+# A host whose cable is pulled goes on, but nothing that it sends arrives. A host that goes dark is dead, too: its cable is pulled first, so that
+# not even the end of its connections arrives.
+port() { echo "port${1##*.}"; }
+pull_cable() { ip -n "$tag-hub" link set "$(port "$(address "$1")")" down; }
+go_dark() {
+    pull_cable "$1"
+    kill_process "$1"
 }
 plug_in() { ip -n "$tag-hub" link set "$(port "$(address "$1")")" up; }
 
@@ -122,7 +131,8 @@ start() {
     exit 1
 }
 
-mds=$(address mds) key=$place/store/cluster.key
+# The addresses of all metadata servers, separated by commas, as the commands take them.
+mds=$(for host in $mds_hosts; do address "$host"; done | paste -s -d ,) key=$place/store/cluster.key
 start_mds() { start mds mds "$place/store" --listen "$mds:7700" --root-squash false; }
 start_oss() { start "$1" oss "$place/$1" --mds "$mds" --key "$key" --listen "$(address "$1"):7701"; }
 # start_mount HOST [FLAGS]
