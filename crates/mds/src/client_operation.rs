@@ -163,7 +163,9 @@ impl ClientOperations {
         // A session that a power loss makes forgotten would get its number again for another client.
         let names_a_session = matches!(op, meta::MetaOp::OpenSession { .. }) && applied.changed;
         if applied.durable || names_a_session {
-            self.store.durable(origin, applied.seq).await?;
+            let change = applied.change.map_or(applied.seq, |change| change.seq);
+            let upto = applied.seq.max(change);
+            self.store.durable(origin, upto).await?;
         }
         Ok(())
     }

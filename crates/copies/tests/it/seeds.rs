@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 /// Of each, at least so many in the seeds of the test.
-const LEAST: [(&str, u64); 11] = [
+const LEAST: [(&str, u64); 12] = [
     ("owners", 400),
     ("elected", 50),
     ("deposed and silent", 100),
@@ -25,6 +25,7 @@ const LEAST: [(&str, u64); 11] = [
     ("orderly stop", 50),
     ("directory lost", 30),
     ("arbiter away", 100),
+    ("left out", 20),
 ];
 
 const SECONDS: u64 = 90;

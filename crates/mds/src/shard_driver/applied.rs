@@ -24,7 +24,7 @@ pub struct AppliedOp {
     pub ended_session: Option<SessionId>,
     /// A block of inode numbers that was reserved, usable once `seq` is durable.
     pub reserved_block: Option<(VirtualShard, Range<u64>)>,
-    /// The reply leaves when `seq` is durable.
+    /// The reply leaves when `seq` and the change are durable. So does each reply to a repeated request.
     pub durable: bool,
     /// The reply depends on attribute reports that other sessions sent meanwhile.
     pub used_callbacks: bool,

@@ -42,7 +42,8 @@ impl ShardDriver {
             truncate: None,
             ended_session: None,
             reserved_block: None,
-            durable: false,
+            // The first reply may be waiting for the log's sync, and this request does not say whether it had to.
+            durable: effects.original_seq.is_some(),
             used_callbacks: false,
             has_more_batches: effects.unfinished,
             leases: ReplyLeases::default(),

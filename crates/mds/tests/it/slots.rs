@@ -16,6 +16,10 @@ async fn a_repeated_slot_sequence_gets_the_same_reply_and_has_no_second_effect()
     let again = client.send(Some(slot_seq), creation.clone()).await;
     assert!(first.result.is_ok());
     assert_eq!(first.result, again.result);
+    // What the first reply waited for, the second one waits for, too.
+    let change = again.change.expect("it changed something");
+    assert_eq!(Some(change), first.change);
+    assert!(again.durable >= change.seq, "{again:?}");
     // A new sequence number is a new request.
     let anew = client.send(Some(client.next_slot_seq(5)), creation).await;
     assert_eq!(anew.result, Err(FsError::Exists));
