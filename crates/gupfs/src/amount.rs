@@ -32,17 +32,6 @@ impl Deadline {
     /// Longer than a server takes to restart.
     pub const DEFAULT: Deadline = Deadline(Some(Duration::from_secs(60)));
 
-    pub const NONE: BusyPoll = BusyPoll(None);
-
-    /// For a metadata server with copies on other hosts. On a small host the other processes that poll (an object server, mounts) would take
-    /// each other's time: of two CPUs, three processes that poll take more than a wake-up costs.
-    pub fn of_copied_metadata_server(cpus: usize) -> BusyPoll {
-        match cpus < COPY_POLL_CPUS_MIN {
-            true => BusyPoll::NONE,
-            false => BusyPoll::OF_METADATA_SERVER,
-        }
-    }
-
     pub fn time(self) -> Option<Duration> {
         self.0
     }
@@ -133,6 +122,17 @@ impl BusyPoll {
 
     /// For a metadata server: between two requests a client does what it can by itself, and uses the object servers.
     pub const OF_METADATA_SERVER: BusyPoll = BusyPoll(Some(Duration::from_millis(1)));
+
+    pub const NONE: BusyPoll = BusyPoll(None);
+
+    /// For a metadata server with copies on other hosts. On a small host the other processes that poll (an object server, mounts) would take
+    /// each other's time: of two CPUs, three processes that poll take more than a wake-up costs.
+    pub fn of_copied_metadata_server(cpus: usize) -> BusyPoll {
+        match cpus < COPY_POLL_CPUS_MIN {
+            true => BusyPoll::NONE,
+            false => BusyPoll::OF_METADATA_SERVER,
+        }
+    }
 
     pub fn time(self) -> Option<Duration> {
         self.0

@@ -2,6 +2,7 @@
 
 use gupfs_proto::FsError;
 use gupfs_store::kv::KvError;
+use gupfs_store::log::LogError;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use tokio::sync::Notify;
@@ -28,7 +29,13 @@ impl ServingState {
     /// The store failed: the server promises nothing any more, since what is on disk is unknown until the store is opened again.
     pub fn fail(&self, error: &KvError) -> FsError {
         let why = self.failure_reason.get_or_init(|| {
-            tracing::error!(%error, "the metadata store failed; the server stops serving; restart it");
+            match error {
+                // The host's own disk is well: another host owns the metadata, or is about to.
+                KvError::Log(LogError::Copies(why)) => {
+                    tracing::warn!(why, "this server serves the metadata no more");
+                }
+                _ => tracing::error!(%error, "the metadata store failed; the server stops serving; restart it"),
+            }
             error_chain(error)
         });
         self.failure_notify.notify_waiters();

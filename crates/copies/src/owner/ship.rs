@@ -7,7 +7,7 @@ use crate::peers::{CopyCallError, CopyPeer};
 use futures_util::future::join_all;
 use gupfs_proto::Seq;
 use gupfs_proto::copy::CopyOp;
-use gupfs_store::log::{CopyFuture, LogCopies, RecordGroup};
+use gupfs_store::log::{CopyFuture, LogCopies, LogError, RecordGroup};
 use std::sync::Arc;
 
 /// The copies of the owner's log.
@@ -22,6 +22,10 @@ impl LogCopies for Shipper {
     fn sync(&self, _last: Seq) -> CopyFuture {
         let owner = self.0.clone();
         Box::pin(async move { owner.sync_everywhere().await })
+    }
+
+    fn failed(&self, why: &LogError) {
+        self.0.depose(format!("its own log failed: {why}"));
     }
 }
 

@@ -29,6 +29,9 @@ use std::time::Duration;
 /// How long an orderly stop may take: requests finish, the log is synced everywhere, and copies that do not answer are left out.
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// A deposed owner gives up what it has of its right, so that a copy takes over at once if none has yet. For no longer than this.
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// Why the process ends.
 pub enum Ended {
     Stopped,
@@ -230,7 +233,10 @@ impl CopyProcess<'_> {
         print_event(self.settings.json, "ready", &ready);
         let why = tokio::select! {
             biased;
-            why = ownership.ended() => return Ok(Ended::Deposed(why)),
+            why = ownership.ended() => {
+                self.release(&ownership).await;
+                return Ok(Ended::Deposed(why));
+            }
             () = ownership.move_wanted() => {
                 let why = "another copy is to own the metadata";
                 print_event(self.settings.json, "moving", why);
@@ -244,11 +250,12 @@ impl CopyProcess<'_> {
             }
         };
         print_event(self.settings.json, "stopping", &why);
-        let ended = self.hand_over(&mds, &ownership).await?;
-        if let Ended::Stopped = ended {
-            print_event(self.settings.json, "stopped", "stopped; all data is kept");
-        }
-        Ok(ended)
+        let text = match self.hand_over(&mds, &ownership).await? {
+            Ended::Stopped => "stopped; all data is kept".to_string(),
+            Ended::Deposed(why) => format!("stopped; another host serves the metadata: {why}"),
+        };
+        print_event(self.settings.json, "stopped", &text);
+        Ok(Ended::Stopped)
     }
 
     /// Clients and object servers are served from now on.
@@ -286,6 +293,14 @@ impl CopyProcess<'_> {
                 .todo("the next owner recovers it; `gupfs check` looks for damage")
         })?;
         Ok(Ended::Stopped)
+    }
+
+    async fn release(&self, ownership: &Ownership) {
+        tokio::select! {
+            biased;
+            () = ownership.release() => {}
+            () = self.platform.clock.sleep(RELEASE_TIMEOUT) => {}
+        }
     }
 
     fn stop_serving(&self) {

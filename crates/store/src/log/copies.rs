@@ -1,6 +1,6 @@
 //! What the owner of a log needs of its copies on other hosts, and the records that it sends to them.
 
-use super::error::AppendError;
+use super::error::{AppendError, LogError};
 use super::format::{LogRecordKind, RECORD_HEADER_LEN, RecordHeader, StoreId, decode_record};
 use super::position::{LogPosition, position_after};
 use super::replay::LoggedBatch;
@@ -34,6 +34,10 @@ pub trait LogCopies: Send + Sync + 'static {
 
     /// Returns when every copy that counts has synced its log up to this batch, which it has.
     fn sync(&self, last: Seq) -> CopyFuture;
+
+    /// The log has failed here and acknowledges nothing more. Called before any waiting task learns of it: a copy goes on, so this host must not
+    /// answer with its own failure.
+    fn failed(&self, why: &LogError);
 }
 
 /// The copies of a log; none by default.

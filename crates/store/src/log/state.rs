@@ -186,6 +186,9 @@ impl Shared {
         }
         if !matches!(why, LogError::Stopped) {
             tracing::error!(error = %why, "the log closes and acknowledges nothing more");
+            if let Some(copies) = self.options.copies.get() {
+                copies.failed(&why);
+            }
         }
         state.closed = Some(why);
         drop(state);

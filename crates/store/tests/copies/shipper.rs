@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, pause};
 use super::host::Host;
 use gupfs_store::kv::KvCopy;
-use gupfs_store::log::{AppendError, CopyFuture, LogCopies, RecordGroup};
+use gupfs_store::log::{AppendError, CopyFuture, LogCopies, LogError, RecordGroup};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +28,9 @@ impl LogCopies for Shipper {
         let shipper = self.clone();
         Box::pin(async move { shipper.sync_everywhere().await })
     }
+
+    // The process ends when a task finds its log closed.
+    fn failed(&self, _why: &LogError) {}
 }
 
 impl Shipper {

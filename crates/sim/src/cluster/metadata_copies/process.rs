@@ -13,7 +13,11 @@ use gupfs_rpc::{LocalIdentity, OssConnections, ProcessIdentity, RpcServer, SendD
 use gupfs_store::kv::{Kv, KvRecovery};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::Notify;
+
+/// A deposed owner gives up what it has of its right for no longer than this.
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A process, for its host.
 #[derive(Clone)]
@@ -139,6 +143,12 @@ impl ProcessParts {
             biased;
             why = ownership.ended() => {
                 self.monitor.count("deposed owner that lived");
+                let clock = process.platform.platform().clock;
+                tokio::select! {
+                    biased;
+                    () = ownership.release() => {}
+                    () = clock.sleep(RELEASE_TIMEOUT) => {}
+                }
                 why
             }
             () = stop.notified() => self.hand_over(process, &mds, ownership).await,
