@@ -7,6 +7,7 @@
 
 mod client_keys;
 mod etcd;
+mod etcd_tls;
 mod host;
 mod key;
 mod listen;

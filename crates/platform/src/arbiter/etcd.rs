@@ -1,62 +1,39 @@
 //! A register in etcd: one key for the value, and one with the holder's lease, which etcd removes when the lease ends.
 
-use super::limits::{CALL_TIMEOUT, KEEP_ALIVE};
+use super::etcd_client::{CallKind, EtcdClient, WithoutLeader};
+use super::etcd_options::EtcdOptions;
 use super::{ArbiterError, ArbiterLease, ChangeResult, RegisterState, Revision};
 use crate::clock::{BootTime, Clock};
 use bytes::Bytes;
 use etcd_client::{
-    Client, Compare, CompareOp, ConnectOptions, Error, PutOptions, Txn, TxnOp, TxnOpResponse,
-    TxnResponse, WatchOptions,
+    Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, WatchOptions,
 };
-use std::future::Future;
 use std::time::Duration;
-use tokio::sync::Mutex;
-use tonic::Code;
-
-/// Which etcd, and where in it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EtcdOptions {
-    /// URLs of the members.
-    pub endpoints: Vec<String>,
-    /// The keys are `PREFIX/register` and `PREFIX/holder`.
-    pub prefix: String,
-    /// Name and password.
-    pub user: Option<(String, String)>,
-}
 
 pub struct EtcdArbiter {
-    options: EtcdOptions,
+    client: EtcdClient,
     clock: Clock,
-    client: Mutex<Option<Client>>,
-}
-
-/// What a call without a reply means.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum CallKind {
-    Look,
-    Change,
 }
 
 impl EtcdArbiter {
     pub fn new(options: EtcdOptions, clock: Clock) -> EtcdArbiter {
         EtcdArbiter {
-            options,
+            client: EtcdClient::new(options, WithoutLeader::Refuses),
             clock,
-            client: Mutex::new(None),
         }
     }
 
     fn register_key(&self) -> String {
-        format!("{}/register", self.options.prefix)
+        format!("{}/register", self.client.prefix())
     }
 
     fn holder_key(&self) -> String {
-        format!("{}/holder", self.options.prefix)
+        format!("{}/holder", self.client.prefix())
     }
 
     pub async fn read(&self) -> Result<RegisterState, ArbiterError> {
         let read = Txn::new().and_then(self.reads());
-        let read = self.call(CallKind::Look, |mut client| async move {
+        let read = self.client.call(CallKind::Look, |mut client| async move {
             client.txn(read).await
         });
         Ok(found(&read.await?).0)
@@ -102,7 +79,7 @@ impl EtcdArbiter {
         ops: Vec<TxnOp>,
     ) -> Result<(ChangeResult, Option<i64>), ArbiterError> {
         let txn = Txn::new().when(when).and_then(ops).or_else(self.reads());
-        let done = self.call(CallKind::Change, |mut client| async move {
+        let done = self.client.call(CallKind::Change, |mut client| async move {
             client.txn(txn).await
         });
         let done = done.await?;
@@ -115,7 +92,7 @@ impl EtcdArbiter {
 
     pub async fn new_lease(&self, term: Duration) -> Result<ArbiterLease, ArbiterError> {
         let wanted = term.as_secs() as i64;
-        let grant = self.call(CallKind::Look, |mut client| async move {
+        let grant = self.client.call(CallKind::Look, |mut client| async move {
             client.lease_grant(wanted, None).await
         });
         let granted = grant.await?;
@@ -132,7 +109,7 @@ impl EtcdArbiter {
     pub async fn renew(&self, lease: &ArbiterLease) -> Result<BootTime, ArbiterError> {
         let (sent, id) = (self.clock.boot(), lease.id as i64);
         // Returns when etcd has renewed it once; the stream for more ends here.
-        let renew = self.call(CallKind::Look, |mut client| async move {
+        let renew = self.client.call(CallKind::Look, |mut client| async move {
             client.lease_keep_alive(id).await
         });
         renew.await?;
@@ -141,7 +118,7 @@ impl EtcdArbiter {
 
     pub async fn end_lease(&self, lease: &ArbiterLease) -> Result<(), ArbiterError> {
         let id = lease.id as i64;
-        let revoke = self.call(CallKind::Look, |mut client| async move {
+        let revoke = self.client.call(CallKind::Look, |mut client| async move {
             client.lease_revoke(id).await
         });
         match revoke.await {
@@ -154,8 +131,8 @@ impl EtcdArbiter {
         let since = WatchOptions::new()
             .with_prefix()
             .with_start_revision(known.version as i64 + 1);
-        let prefix = format!("{}/", self.options.prefix);
-        let watch = self.call(CallKind::Look, |mut client| async move {
+        let prefix = format!("{}/", self.client.prefix());
+        let watch = self.client.call(CallKind::Look, |mut client| async move {
             client.watch(prefix, Some(since)).await
         });
         let mut watch = watch.await?;
@@ -163,7 +140,7 @@ impl EtcdArbiter {
             let told = watch
                 .message()
                 .await
-                .map_err(|error| meaning(error, CallKind::Look))?;
+                .map_err(|error| self.client.meaning(error, CallKind::Look))?;
             match told {
                 // Cancelled: the revisions from there on were compacted, and may have had changes.
                 Some(told) if told.canceled() || !told.events().is_empty() => return Ok(()),
@@ -171,45 +148,6 @@ impl EtcdArbiter {
                 None => return Err(ArbiterError::Unavailable("etcd closed the stream".into())),
             }
         }
-    }
-
-    async fn call<T, F: Future<Output = Result<T, Error>>>(
-        &self,
-        kind: CallKind,
-        call: impl FnOnce(Client) -> F,
-    ) -> Result<T, ArbiterError> {
-        let answered = async {
-            let client = self.client().await?;
-            call(client).await.map_err(|error| meaning(error, kind))
-        };
-        match tokio::time::timeout(CALL_TIMEOUT, answered).await {
-            Ok(answer) => answer,
-            Err(_) => Err(without_reply(
-                format!("no reply within {CALL_TIMEOUT:?}"),
-                kind,
-            )),
-        }
-    }
-
-    async fn client(&self) -> Result<Client, ArbiterError> {
-        let mut client = self.client.lock().await;
-        if let Some(client) = &*client {
-            return Ok(client.clone());
-        }
-        let mut options = ConnectOptions::new()
-            .with_require_leader(true)
-            .with_connect_timeout(CALL_TIMEOUT)
-            .with_keep_alive(KEEP_ALIVE, CALL_TIMEOUT)
-            .with_keep_alive_while_idle(false);
-        if let Some((name, password)) = &self.options.user {
-            options = options
-                .with_user(name, password)
-                .with_auto_token_refresh(true);
-        }
-        let connected = Client::connect(&self.options.endpoints, Some(options)).await;
-        // Nothing was sent yet, whatever the call is.
-        let connected = connected.map_err(|error| meaning(error, CallKind::Look))?;
-        Ok(client.insert(connected).clone())
     }
 }
 
@@ -238,33 +176,4 @@ fn revision(response: &TxnResponse) -> u64 {
     response
         .header()
         .map_or(0, |header| header.revision() as u64)
-}
-
-fn without_reply(why: String, kind: CallKind) -> ArbiterError {
-    match kind {
-        CallKind::Look => ArbiterError::Unavailable(why),
-        CallKind::Change => ArbiterError::Unknown(why),
-    }
-}
-
-/// What an error of etcd says about the call.
-fn meaning(error: Error, kind: CallKind) -> ArbiterError {
-    let status = match &error {
-        Error::GRpcStatus(status) => status,
-        Error::LeaseKeepAliveError(why) if why == "lease not found" => {
-            return ArbiterError::LeaseEnded;
-        }
-        _ => return without_reply(error.to_string(), kind),
-    };
-    let said = status.message().to_owned();
-    match status.code() {
-        Code::NotFound if said.contains("lease") => ArbiterError::LeaseEnded,
-        // Not applied: the alarm of a full database, or too many requests at once.
-        Code::ResourceExhausted if said.contains("space") => ArbiterError::Refused(said),
-        Code::ResourceExhausted => ArbiterError::Unavailable(said),
-        Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated => {
-            ArbiterError::Refused(said)
-        }
-        _ => without_reply(said, kind),
-    }
 }
