@@ -57,6 +57,16 @@ impl EtcdSettings {
         Ok(Arbiter::etcd(options, platform.clock.clone()))
     }
 
+    /// Questions to the members, and measurements beside the registers.
+    #[cfg(feature = "etcd")]
+    pub fn check(self, platform: &Platform) -> gupfs_platform::arbiter::etcd_check::EtcdCheck {
+        gupfs_platform::arbiter::etcd_check::EtcdCheck::new(
+            self.options(|| "gupfs".into()),
+            platform.clock.clone(),
+            platform.random.clone(),
+        )
+    }
+
     #[cfg(feature = "etcd")]
     fn options(self, prefix: impl FnOnce() -> String) -> gupfs_platform::arbiter::EtcdOptions {
         gupfs_platform::arbiter::EtcdOptions {

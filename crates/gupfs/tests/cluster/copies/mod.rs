@@ -5,3 +5,4 @@ mod commands;
 mod copied_cluster;
 mod faults;
 mod refused;
+mod secured_etcd;
