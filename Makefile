@@ -91,6 +91,11 @@ test-long:
 	GUPFS_CLUSTER_MOUNT_KILLS=20 $(CARGO) test --workspace --test cluster mount_kills -- --nocapture
 	GUPFS_CLUSTER_NAMES=1000000 $(CARGO) test --workspace --test cluster many_names -- --nocapture
 	GUPFS_CLUSTER_MOVES=20 $(CARGO) test --workspace --test cluster moves_between_mounts
+	@if scripts/etcd-current.sh "$(TARGET)/etcd-current"; then \
+		GUPFS_ETCD="$(abspath $(TARGET))/etcd-current/etcd" GUPFS_ETCDCTL="$(abspath $(TARGET))/etcd-current/etcdctl" \
+			$(CARGO) test -p gupfs-platform --test arbiter; \
+		elif [ $$? = 3 ]; then echo "a current etcd was not tried: install Go, which builds it"; \
+		else exit 1; fi
 	@if [ -n "$(XFSTESTS)" ]; then $(MAKE) --no-print-directory xfstests; \
 		else echo "xfstests were not tried: make test-long XFSTESTS=DIR, a folder with a built suite"; fi
 

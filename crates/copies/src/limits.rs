@@ -34,6 +34,9 @@ pub const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause after an error of the arbiter or of another copy.
 pub const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
+/// The log has a warning when so many calls of the arbiter in a row got no reply.
+pub const FAILURES_LOGGED: u32 = 3;
+
 /// The register is read again after this time even if the arbiter has told of no change.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 

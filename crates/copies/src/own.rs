@@ -16,6 +16,7 @@ use crate::step::{OwnView, Step, next_step};
 use crate::take_over;
 use futures_util::future::join_all;
 use gupfs_platform::BootTime;
+use gupfs_platform::arbiter::ArbiterError;
 use gupfs_platform::arbiter::limits::CLOCK_PERCENT;
 use gupfs_proto::copy::{CopiesReport, CopyLogState, CopyOp, CopyState};
 use gupfs_proto::{CopyRun, OwnerEpoch};
@@ -78,6 +79,11 @@ impl MetadataCopy {
         let register = known.register.as_ref()?;
         let is_held = known.state.is_held;
         Some(report::of(self.options.id, register, is_held, ownership))
+    }
+
+    /// Why the arbiter cannot be used now, if this process has asked it.
+    pub fn arbiter_error(&self) -> Option<ArbiterError> {
+        self.register.error()
     }
 
     /// Opens the copy, and keeps it until this host owns the metadata.

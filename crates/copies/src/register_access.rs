@@ -1,7 +1,7 @@
 //! Reads and changes of the register.
 
 use crate::error::CopiesError;
-use crate::limits::RETRY_PAUSE;
+use crate::limits::{FAILURES_LOGGED, RETRY_PAUSE};
 use crate::register::Register;
 use gupfs_platform::arbiter::{Arbiter, ArbiterError, ArbiterLease, ChangeResult, RegisterState};
 use gupfs_platform::{BootTime, Clock};
@@ -20,6 +20,15 @@ pub struct RegisterAccess {
     pub arbiter: Arbiter,
     clock: Clock,
     known: Mutex<Option<Arc<KnownRegister>>>,
+    failure: Mutex<Option<ArbiterFailure>>,
+}
+
+/// Calls of the arbiter that failed since one succeeded.
+struct ArbiterFailure {
+    last: ArbiterError,
+    calls: u32,
+    is_logged: bool,
+    logged_refusal: Option<ArbiterError>,
 }
 
 /// What a change makes of the register.
@@ -37,7 +46,14 @@ impl RegisterAccess {
             arbiter,
             clock,
             known: Mutex::new(None),
+            failure: Mutex::new(None),
         }
+    }
+
+    /// Why the arbiter cannot be used now, as far as this process knows.
+    pub fn error(&self) -> Option<ArbiterError> {
+        let failure = self.failure.lock();
+        failure.as_ref().map(|failure| failure.last.clone())
     }
 
     /// The register as this process has read or written it last.
@@ -52,6 +68,10 @@ impl RegisterAccess {
         };
         let known = Arc::new(KnownRegister { state, register });
         *self.known.lock() = Some(known.clone());
+        let failure = self.failure.lock().take();
+        if failure.is_some_and(|failure| failure.is_logged) {
+            tracing::info!("the arbiter answers again");
+        }
         Ok(known)
     }
 
@@ -151,11 +171,34 @@ impl RegisterAccess {
     }
 
     async fn pause(&self, error: &ArbiterError) {
-        match error {
-            // Its disk is full, for example: an administrator must do something.
-            ArbiterError::Refused(_) => tracing::warn!(%error, "the arbiter refuses; asking again"),
-            _ => tracing::debug!(%error, "the arbiter did not answer; asking again"),
-        }
+        self.note_failure(error);
         self.clock.sleep(RETRY_PAUSE).await;
+    }
+
+    /// Logs a failure once: it may last for days.
+    fn note_failure(&self, error: &ArbiterError) {
+        let mut noted = self.failure.lock();
+        let failure = noted.get_or_insert_with(|| ArbiterFailure {
+            last: error.clone(),
+            calls: 0,
+            is_logged: false,
+            logged_refusal: None,
+        });
+        failure.last = error.clone();
+        failure.calls += 1;
+        match error {
+            // Its disk is full, or certificates do not fit: an administrator must do something.
+            ArbiterError::Refused(_) if failure.logged_refusal.as_ref() != Some(error) => {
+                tracing::warn!(%error, "cannot use the register; asking until the arbiter accepts it");
+                failure.logged_refusal = Some(error.clone());
+                failure.is_logged = true;
+            }
+            // One call fails when a member dies.
+            _ if failure.calls >= FAILURES_LOGGED && !failure.is_logged => {
+                tracing::warn!(%error, "cannot use the register; asking again");
+                failure.is_logged = true;
+            }
+            _ => tracing::debug!(%error, "cannot use the register; asking again"),
+        }
     }
 }

@@ -43,7 +43,7 @@ fn help_lists_the_commands() {
           scrub        Verify all data on all targets, and repair damage from copies, while the cluster
                        serves
           config       Check a configuration file
-          doctor       Check this machine and its kernel: print what is missing and how to get it
+          doctor       Check this machine and its kernel, or etcd: print what is missing and how to get it
           bench        Measure file systems side by side, and what a FUSE request costs on this machine
           verify       Find out whether several mounts of one file system agree: random operations on all,
                        judged against POSIX

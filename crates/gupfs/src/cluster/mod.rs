@@ -7,6 +7,7 @@
 
 mod client_keys;
 mod etcd;
+mod etcd_tls;
 mod host;
 mod key;
 mod listen;
@@ -17,6 +18,8 @@ mod tls;
 
 pub use client_keys::{KeyList, KeyListFile, change_list, replace_key_list};
 pub use etcd::EtcdSettings;
+#[cfg(not(feature = "etcd"))]
+pub use etcd::built_without_etcd;
 pub use host::{host_name, host_number, identity};
 pub use key::{read_cluster_key, read_key, write_client_key};
 pub use listen::{BoundListener, CAPACITY_MIN, capacity, is_wildcard, listen, open_files};

@@ -86,7 +86,8 @@ fn read(path: &Path) -> CliResult<Vec<u8>> {
     })
 }
 
-fn check_mode(key: &Path) -> CliResult<()> {
+/// Refuses a private key that other users can read.
+pub(super) fn check_mode(key: &Path) -> CliResult<()> {
     match std::fs::metadata(key) {
         Ok(found) if found.mode() & 0o077 != 0 => Err(CliError::new(format!(
             "other users than its owner can read the private key '{}'",

@@ -1,9 +1,15 @@
 //! `gupfs doctor`: reports what this machine lacks, and how to get it.
 
 mod caches;
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "etcd")]
+mod etcd_findings;
 
 use crate::amount::show_size;
-use crate::exit::{CliResult, Exit};
+use crate::cluster::EtcdSettings;
+use crate::config::Config;
+use crate::exit::{CliError, CliResult, Exit};
 use crate::kernel::{self, KernelProbe, ProbeSelection};
 use crate::store_dir::OSTS_DEFAULT;
 use crate::stores::DescriptorBudget;
@@ -27,16 +33,28 @@ const MEMORY_MIN: u64 = 1 << 30;
 /// File descriptors that a process should be allowed: each open object uses one.
 const FILES_MIN: u64 = 4_096;
 
-/// Check this machine and its kernel: print what is missing and how to get it
+/// Check this machine and its kernel, or etcd: print what is missing and how to get it
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs doctor
   gupfs doctor /srv/gupfs
+  gupfs doctor --etcd http://node1:2379,http://node2:2379,http://node3:2379
+  gupfs doctor --config /etc/gupfs/mds.toml
+
+With --etcd or --config it asks each member of etcd for its state, and measures for a second or so how fast etcd takes changes, with keys of its own \
+that are removed afterwards; this machine is not checked.
 
 Exit codes: 0 nothing is missing · 1 something is missing · 2 wrong arguments")]
 pub struct Doctor {
     /// Also check the file system on which the store is or will be
+    #[arg(conflicts_with_all = ["etcd", "config"])]
     dir: Option<PathBuf>,
+    /// Check these members of etcd, which decides what metadata server owns the metadata
+    #[arg(long, value_name = "URL,URL…", value_delimiter = ',')]
+    etcd: Vec<String>,
+    /// Configuration file of `gupfs mds`: its members of etcd if --etcd names none, its certificates, user and prefix
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// As one JSON object
     #[arg(long)]
     json: bool,
@@ -55,6 +73,30 @@ struct Finding {
 
 impl Doctor {
     pub fn run(self) -> CliResult<Exit> {
+        match self.etcd()? {
+            Some(settings) => check_etcd(settings, self.json),
+            None => Ok(self.check_machine()),
+        }
+    }
+
+    /// The etcd that is to be checked, and not this machine.
+    fn etcd(&self) -> CliResult<Option<EtcdSettings>> {
+        if self.etcd.is_empty() && self.config.is_none() {
+            return Ok(None);
+        }
+        let mut config = Config::read_or_default(self.config.as_deref())?;
+        if !self.etcd.is_empty() {
+            config.mds.etcd = Some(self.etcd.clone());
+        }
+        let settings = EtcdSettings::of(&config.mds)?.ok_or_else(|| {
+            CliError::new("the configuration names no member of etcd")
+                .todo("name them with --etcd URL,URL,…, or as mds.etcd in the configuration")
+                .exit(Exit::Unusable)
+        });
+        settings.map(Some)
+    }
+
+    fn check_machine(self) -> Exit {
         let mut findings = vec![
             release(),
             device(),
@@ -73,31 +115,51 @@ impl Doctor {
             }
             Err(why) => findings.push(no_facts(why)),
         }
-        let healthy = findings
-            .iter()
-            .all(|finding| finding.good || !finding.needed);
-        if self.json {
-            println!(
-                "{}",
-                serde_json::json!({
-                    "healthy": healthy, "findings": findings, "facts": facts.unwrap_or_default(),
-                })
-            );
-        } else {
-            for finding in &findings {
-                let mark = match (finding.good, finding.needed) {
-                    (true, _) => "ok     ",
-                    (false, true) => "MISSING",
-                    (false, false) => "note   ",
-                };
-                println!("{mark}  {:<12} {}", finding.about, finding.found);
-                if let Some(todo) = &finding.todo {
-                    println!("{:23}→ {todo}", "");
-                }
+        print(&findings, self.json, "facts", || {
+            serde_json::to_value(facts.unwrap_or_default()).expect("facts are plain data")
+        })
+    }
+}
+
+#[cfg(feature = "etcd")]
+fn check_etcd(settings: EtcdSettings, json: bool) -> CliResult<Exit> {
+    etcd::run(settings, json)
+}
+
+#[cfg(not(feature = "etcd"))]
+fn check_etcd(_: EtcdSettings, _: bool) -> CliResult<Exit> {
+    Err(crate::cluster::built_without_etcd())
+}
+
+/// Prints findings as lines, or as one JSON object with more under this name.
+fn print(
+    findings: &[Finding],
+    json: bool,
+    name: &str,
+    more: impl FnOnce() -> serde_json::Value,
+) -> Exit {
+    let healthy = findings
+        .iter()
+        .all(|finding| finding.good || !finding.needed);
+    if json {
+        println!(
+            "{}",
+            serde_json::json!({ "healthy": healthy, "findings": findings, name: more() })
+        );
+    } else {
+        for finding in findings {
+            let mark = match (finding.good, finding.needed) {
+                (true, _) => "ok     ",
+                (false, true) => "MISSING",
+                (false, false) => "note   ",
+            };
+            println!("{mark}  {:<12} {}", finding.about, finding.found);
+            if let Some(todo) = &finding.todo {
+                println!("{:23}→ {todo}", "");
             }
         }
-        Ok(if healthy { Exit::Fine } else { Exit::Failed })
     }
+    if healthy { Exit::Fine } else { Exit::Failed }
 }
 
 fn finding(about: &'static str, good: bool, found: String, todo: impl Into<String>) -> Finding {

@@ -50,6 +50,9 @@ pub struct MetadataServer {
     pub etcd_prefix: Option<String>,
     pub etcd_user: Option<String>,
     pub etcd_password_file: Option<PathBuf>,
+    pub etcd_ca: Option<PathBuf>,
+    pub etcd_cert: Option<PathBuf>,
+    pub etcd_key: Option<PathBuf>,
     pub advertise: Option<String>,
 }
 

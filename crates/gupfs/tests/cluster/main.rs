@@ -7,6 +7,9 @@ mod running;
 
 mod cached_reads;
 mod call_deadlines;
+#[allow(dead_code)] // the arbiter's tests use the rest
+#[path = "../../../platform/tests/arbiter/certificates.rs"]
+mod certificates;
 mod checked;
 mod clocks;
 mod converted;

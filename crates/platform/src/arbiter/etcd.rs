@@ -1,70 +1,42 @@
 //! A register in etcd: one key for the value, and one with the holder's lease, which etcd removes when the lease ends.
 
-use super::limits::{CALL_TIMEOUT, HEDGE_DELAY, KEEP_ALIVE};
+use super::etcd_client::CallKind;
+use super::etcd_members::EtcdMembers;
+use super::etcd_options::EtcdOptions;
 use super::{ArbiterError, ArbiterLease, ChangeResult, RegisterState, Revision};
 use crate::clock::{BootTime, Clock};
 use bytes::Bytes;
 use etcd_client::{
-    Client, Compare, CompareOp, ConnectOptions, Error, PutOptions, Txn, TxnOp, TxnOpResponse,
-    TxnResponse, WatchOptions,
+    Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, WatchOptions,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-use tokio::sync::Mutex;
-use tonic::Code;
-
-/// Which etcd, and where in it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EtcdOptions {
-    /// URLs of the members.
-    pub endpoints: Vec<String>,
-    /// The keys are `PREFIX/register` and `PREFIX/holder`.
-    pub prefix: String,
-    /// Name and password.
-    pub user: Option<(String, String)>,
-}
 
 pub struct EtcdArbiter {
-    options: EtcdOptions,
+    members: EtcdMembers,
     clock: Clock,
-    /// One client for each member: a client of all of them would send each call to a random one, a silent one included.
-    clients: Vec<Mutex<Option<Client>>>,
-    /// The member that answered last. Changes are sent to it alone.
-    preferred: AtomicUsize,
-}
-
-/// What a call without a reply means.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum CallKind {
-    Look,
-    Change,
 }
 
 impl EtcdArbiter {
     pub fn new(options: EtcdOptions, clock: Clock) -> EtcdArbiter {
-        let clients = options.endpoints.iter().map(|_| Mutex::new(None));
         EtcdArbiter {
-            clients: clients.collect(),
-            preferred: AtomicUsize::new(0),
-            options,
+            members: EtcdMembers::new(options),
             clock,
         }
     }
 
     fn register_key(&self) -> String {
-        format!("{}/register", self.options.prefix)
+        format!("{}/register", self.members.prefix())
     }
 
     fn holder_key(&self) -> String {
-        format!("{}/holder", self.options.prefix)
+        format!("{}/holder", self.members.prefix())
     }
 
     pub async fn read(&self) -> Result<RegisterState, ArbiterError> {
         let read = Txn::new().and_then(self.reads());
-        let read = self.look(|mut client| {
+        let read = self.members.look(|mut client| {
             let read = read.clone();
             async move { client.txn(read).await }
         });
@@ -111,10 +83,9 @@ impl EtcdArbiter {
         ops: Vec<TxnOp>,
     ) -> Result<(ChangeResult, Option<i64>), ArbiterError> {
         let txn = Txn::new().when(when).and_then(ops).or_else(self.reads());
-        let member = self.preferred.load(Relaxed);
-        let done = self.call(member, CallKind::Change, |mut client| async move {
-            client.txn(txn).await
-        });
+        let done = self
+            .members
+            .change(|mut client| async move { client.txn(txn).await });
         let done = done.await?;
         if done.succeeded() {
             return Ok((ChangeResult::Done(Revision(revision(&done))), None));
@@ -125,7 +96,9 @@ impl EtcdArbiter {
 
     pub async fn new_lease(&self, term: Duration) -> Result<ArbiterLease, ArbiterError> {
         let wanted = term.as_secs() as i64;
-        let grant = self.look(|mut client| async move { client.lease_grant(wanted, None).await });
+        let grant = self
+            .members
+            .look(|mut client| async move { client.lease_grant(wanted, None).await });
         let granted = grant.await?;
         if granted.ttl() != wanted {
             return Err(ArbiterError::Refused(format!(
@@ -140,14 +113,18 @@ impl EtcdArbiter {
     pub async fn renew(&self, lease: &ArbiterLease) -> Result<BootTime, ArbiterError> {
         let (sent, id) = (self.clock.boot(), lease.id as i64);
         // Returns when etcd has renewed it once; the stream for more ends here.
-        let renew = self.look(|mut client| async move { client.lease_keep_alive(id).await });
+        let renew = self
+            .members
+            .look(|mut client| async move { client.lease_keep_alive(id).await });
         renew.await?;
         Ok(super::alive_until(sent, lease.term))
     }
 
     pub async fn end_lease(&self, lease: &ArbiterLease) -> Result<(), ArbiterError> {
         let id = lease.id as i64;
-        let revoke = self.look(|mut client| async move { client.lease_revoke(id).await });
+        let revoke = self
+            .members
+            .look(|mut client| async move { client.lease_revoke(id).await });
         match revoke.await {
             Ok(_) | Err(ArbiterError::LeaseEnded) => Ok(()),
             Err(error) => Err(error),
@@ -156,7 +133,7 @@ impl EtcdArbiter {
 
     /// All members are asked: one that is silent tells nothing.
     pub async fn changed(&self, known: &RegisterState) -> Result<(), ArbiterError> {
-        let members = 0..self.clients.len();
+        let members = self.members.numbers();
         let mut watches: FuturesUnordered<_> = members
             .map(|member| self.changed_at(member, known))
             .collect();
@@ -173,16 +150,18 @@ impl EtcdArbiter {
         let since = WatchOptions::new()
             .with_prefix()
             .with_start_revision(known.version as i64 + 1);
-        let prefix = format!("{}/", self.options.prefix);
-        let watch = self.call(member, CallKind::Look, |mut client| async move {
-            client.watch(prefix, Some(since)).await
-        });
+        let prefix = format!("{}/", self.members.prefix());
+        let watch = self
+            .members
+            .ask(member, CallKind::Look, |mut client| async move {
+                client.watch(prefix, Some(since)).await
+            });
         let mut watch = watch.await?;
         loop {
             let told = watch
                 .message()
                 .await
-                .map_err(|error| meaning(error, CallKind::Look))?;
+                .map_err(|error| self.members.meaning(member, error))?;
             match told {
                 // Cancelled: the revisions from there on were compacted, and may have had changes.
                 Some(told) if told.canceled() || !told.events().is_empty() => return Ok(()),
@@ -190,89 +169,6 @@ impl EtcdArbiter {
                 None => return Err(ArbiterError::Unavailable("etcd closed the stream".into())),
             }
         }
-    }
-
-    /// Asks the member that answered last, and one more whenever one fails or has not answered for `HEDGE_DELAY`: the first answer counts. Only for
-    /// calls that may be done several times.
-    async fn look<T, F: Future<Output = Result<T, Error>>>(
-        &self,
-        call: impl Fn(Client) -> F,
-    ) -> Result<T, ArbiterError> {
-        let (first, count) = (self.preferred.load(Relaxed), self.clients.len());
-        let (mut asked, mut turn) = (FuturesUnordered::new(), 0);
-        let mut failed = ArbiterError::Unavailable("etcd has no members".into());
-        loop {
-            if turn < count {
-                asked.push(self.call((first + turn) % count, CallKind::Look, &call));
-                turn += 1;
-            }
-            tokio::select! {
-                biased;
-                answered = asked.next() => match answered {
-                    Some(Err(error @ ArbiterError::Unavailable(_))) => failed = error,
-                    Some(answer) => return answer,
-                    None => return Err(failed),
-                },
-                () = tokio::time::sleep(HEDGE_DELAY), if turn < count => {}
-            }
-        }
-    }
-
-    /// Asks one member.
-    async fn call<T, F: Future<Output = Result<T, Error>>>(
-        &self,
-        member: usize,
-        kind: CallKind,
-        call: impl FnOnce(Client) -> F,
-    ) -> Result<T, ArbiterError> {
-        let answered = async {
-            let client = self.client(member).await?;
-            call(client).await.map_err(|error| meaning(error, kind))
-        };
-        let answer = tokio::time::timeout(CALL_TIMEOUT, answered).await;
-        let answer = answer.unwrap_or_else(|_| {
-            let why = format!("no reply within {CALL_TIMEOUT:?}");
-            Err(without_reply(why, kind))
-        });
-        match &answer {
-            Err(ArbiterError::Unavailable(_) | ArbiterError::Unknown(_)) => {
-                self.leave(member);
-            }
-            _ => self.preferred.store(member, Relaxed),
-        }
-        answer
-    }
-
-    /// The next call to this member connects anew, and changes go to another member.
-    fn leave(&self, member: usize) {
-        // While another call holds it, that one connects anew.
-        if let Ok(mut client) = self.clients[member].try_lock() {
-            *client = None;
-        }
-        let next = (member + 1) % self.clients.len();
-        let _ = (self.preferred).compare_exchange(member, next, Relaxed, Relaxed);
-    }
-
-    async fn client(&self, member: usize) -> Result<Client, ArbiterError> {
-        let mut client = self.clients[member].lock().await;
-        if let Some(client) = &*client {
-            return Ok(client.clone());
-        }
-        let mut options = ConnectOptions::new()
-            .with_require_leader(true)
-            .with_connect_timeout(CALL_TIMEOUT)
-            .with_keep_alive(KEEP_ALIVE, CALL_TIMEOUT)
-            .with_keep_alive_while_idle(false);
-        if let Some((name, password)) = &self.options.user {
-            options = options
-                .with_user(name, password)
-                .with_auto_token_refresh(true);
-        }
-        let endpoint = &self.options.endpoints[member];
-        let connected = Client::connect([endpoint], Some(options)).await;
-        // Nothing was sent yet, whatever the call is.
-        let connected = connected.map_err(|error| meaning(error, CallKind::Look))?;
-        Ok(client.insert(connected).clone())
     }
 }
 
@@ -301,33 +197,4 @@ fn revision(response: &TxnResponse) -> u64 {
     response
         .header()
         .map_or(0, |header| header.revision() as u64)
-}
-
-fn without_reply(why: String, kind: CallKind) -> ArbiterError {
-    match kind {
-        CallKind::Look => ArbiterError::Unavailable(why),
-        CallKind::Change => ArbiterError::Unknown(why),
-    }
-}
-
-/// What an error of etcd says about the call.
-fn meaning(error: Error, kind: CallKind) -> ArbiterError {
-    let status = match &error {
-        Error::GRpcStatus(status) => status,
-        Error::LeaseKeepAliveError(why) if why == "lease not found" => {
-            return ArbiterError::LeaseEnded;
-        }
-        _ => return without_reply(error.to_string(), kind),
-    };
-    let said = status.message().to_owned();
-    match status.code() {
-        Code::NotFound if said.contains("lease") => ArbiterError::LeaseEnded,
-        // Not applied: the alarm of a full database, or too many requests at once.
-        Code::ResourceExhausted if said.contains("space") => ArbiterError::Refused(said),
-        Code::ResourceExhausted => ArbiterError::Unavailable(said),
-        Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated => {
-            ArbiterError::Refused(said)
-        }
-        _ => without_reply(said, kind),
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns   who may change the register: only who names its newest revision. Who may take it: only who finds no lease alive.
 //! Never  knows what the register says, or does what its holder may do.
-//! Enter  at `Arbiter::directory`, `Arbiter::etcd`; simulations at `fake::FakeArbiter::new`.
+//! Enter  at `Arbiter::directory`, `Arbiter::etcd`; simulations at `fake::FakeArbiter::new`; `gupfs doctor` at `etcd_check`.
 //!
 //! A holder takes the register with its lease, renews the lease, and does what only a holder may do until the time that the last renewal
 //! returned. Another host takes the register when the lease has ended or was not renewed for its term. A call that fails with `Unknown`
@@ -12,13 +12,19 @@ mod directory;
 mod error;
 #[cfg(feature = "etcd")]
 mod etcd;
+#[cfg(feature = "etcd")]
+pub mod etcd_check;
+#[cfg(feature = "etcd")]
+mod etcd_client;
+#[cfg(feature = "etcd")]
+mod etcd_members;
+mod etcd_options;
 #[cfg(feature = "fake")]
 pub(crate) mod fake;
 pub mod limits;
 
 pub use error::ArbiterError;
-#[cfg(feature = "etcd")]
-pub use etcd::EtcdOptions;
+pub use etcd_options::{EtcdOptions, EtcdTls, PemText};
 
 use crate::clock::{BootTime, Clock};
 use crate::disk::Disk;

@@ -1,7 +1,9 @@
-//! Real members of etcd on loopback.
+//! Real members of etcd on loopback. GUPFS_ETCD and GUPFS_ETCDCTL name other programs than those in PATH.
 
+use super::certificates::Certificates;
 use gupfs_platform::arbiter::EtcdOptions;
 use gupfs_skips::{Need, skip};
+use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -11,6 +13,8 @@ pub struct EtcdMembers {
     pub members: Vec<EtcdMember>,
     dir: tempfile::TempDir,
     quota: u64,
+    /// None: clients use no TLS.
+    certificates: Option<Certificates>,
     _alone: parking_lot::MutexGuard<'static, ()>,
 }
 
@@ -43,6 +47,11 @@ impl EtcdMember {
     }
 }
 
+fn program(name: &str) -> OsString {
+    let variable = format!("GUPFS_{}", name.to_uppercase());
+    std::env::var_os(variable).unwrap_or_else(|| name.into())
+}
+
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -53,12 +62,25 @@ fn free_port() -> u16 {
 
 /// None, and the test is counted as not run, where etcd is not installed.
 pub fn start(count: usize, quota: u64) -> Option<EtcdMembers> {
+    start_members(count, quota, None)
+}
+
+/// As `start`, and members and clients need these certificates.
+pub fn start_secured(count: usize, quota: u64, own: Certificates) -> Option<EtcdMembers> {
+    start_members(count, quota, Some(own))
+}
+
+fn start_members(
+    count: usize,
+    quota: u64,
+    certificates: Option<Certificates>,
+) -> Option<EtcdMembers> {
     // One etcd at a time: its elections depend on time.
     static ALONE: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
     let alone = ALONE.lock();
-    for program in ["etcd", "etcdctl"] {
-        if Command::new(program).arg("--help").output().is_err() {
-            skip(Need::Program, format!("{program} is not installed"));
+    for name in ["etcd", "etcdctl"] {
+        if Command::new(program(name)).arg("--help").output().is_err() {
+            skip(Need::Program, format!("{name} is not installed"));
             return None;
         }
     }
@@ -71,6 +93,7 @@ pub fn start(count: usize, quota: u64) -> Option<EtcdMembers> {
         members: (0..count).map(member).collect(),
         dir: tempfile::tempdir().unwrap(),
         quota,
+        certificates,
         _alone: alone,
     };
     for number in 0..count {
@@ -86,7 +109,11 @@ impl EtcdMembers {
     }
 
     pub fn url(&self, number: usize) -> String {
-        format!("http://127.0.0.1:{}", self.members[number].client_port)
+        let scheme = match self.certificates {
+            Some(_) => "https",
+            None => "http",
+        };
+        format!("{scheme}://127.0.0.1:{}", self.members[number].client_port)
     }
 
     pub fn options(&self, prefix: &str) -> EtcdOptions {
@@ -96,6 +123,7 @@ impl EtcdMembers {
                 .collect(),
             prefix: prefix.to_owned(),
             user: None,
+            tls: self.certificates.as_ref().map(Certificates::tls),
         }
     }
 
@@ -110,7 +138,7 @@ impl EtcdMembers {
         let log = self.dir.path().join(format!("m{number}.log"));
         let mut append = std::fs::File::options();
         let log = append.create(true).append(true).open(log).unwrap();
-        let mut etcd = Command::new("etcd");
+        let mut etcd = Command::new(program("etcd"));
         etcd.args(["--name", &format!("m{number}")])
             .arg("--data-dir")
             .arg(self.data(number))
@@ -137,6 +165,15 @@ impl EtcdMembers {
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log);
+        if let Some(own) = &self.certificates {
+            etcd.arg("--client-cert-auth")
+                .arg("--trusted-ca-file")
+                .arg(own.ca())
+                .arg("--cert-file")
+                .arg(own.cert())
+                .arg("--key-file")
+                .arg(own.key());
+        }
         self.members[number].child = Some(etcd.spawn().unwrap());
     }
 
@@ -162,22 +199,41 @@ impl EtcdMembers {
 
     /// Whether a command of etcdctl succeeds at this member.
     pub fn ctl(&self, args: &[&str], number: usize) -> bool {
-        let mut ctl = Command::new("etcdctl");
+        let output = self.etcdctl(args, number).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+
+    /// What a command of etcdctl prints at this member.
+    pub fn output(&self, args: &[&str], number: usize) -> String {
+        let output = self.etcdctl(args, number).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn etcdctl(&self, args: &[&str], number: usize) -> Command {
+        let mut ctl = Command::new(program("etcdctl"));
         ctl.env("ETCDCTL_API", "3")
-            .args(["--endpoints", &self.url(number)])
-            .args(args);
-        ctl.output().is_ok_and(|output| output.status.success())
+            .args(["--endpoints", &self.url(number)]);
+        if let Some(own) = &self.certificates {
+            ctl.arg("--cacert")
+                .arg(own.ca())
+                .arg("--cert")
+                .arg(own.cert())
+                .arg("--key")
+                .arg(own.key());
+        }
+        ctl.args(args);
+        ctl
     }
 
     /// The member that leads.
     pub fn leader(&self) -> usize {
         let leads = |number: &usize| {
-            let mut ctl = Command::new("etcdctl");
-            ctl.env("ETCDCTL_API", "3")
-                .args(["--endpoints", &self.url(*number)]);
-            let output = ctl.args(["endpoint", "status"]).output().unwrap();
-            // address, id, version, size, leads, …
-            String::from_utf8_lossy(&output.stdout).split(", ").nth(4) == Some("true")
+            let status = ["endpoint", "status", "--write-out", "json"];
+            let output = self.etcdctl(&status, *number).output().unwrap();
+            let status = String::from_utf8_lossy(&output.stdout).into_owned();
+            let id = number_after(&status, "\"member_id\":");
+            id.is_some() && id == number_after(&status, "\"leader\":")
         };
         let begun = Instant::now();
         loop {
@@ -188,4 +244,10 @@ impl EtcdMembers {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
+}
+
+fn number_after(text: &str, mark: &str) -> Option<u64> {
+    let digits = text.split_once(mark)?.1;
+    let end = digits.find(|c: char| !c.is_ascii_digit())?;
+    digits[..end].parse().ok()
 }

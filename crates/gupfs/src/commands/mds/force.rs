@@ -97,9 +97,7 @@ impl Force {
         });
         let forced = tokio::select! {
             forced = copy.force() => forced,
-            () = platform.clock.sleep(TIMEOUT) => return Err(CliError::new("etcd does not answer")
-                .todo("see that a majority of its members runs, and try again")
-                .exit(Exit::NotRunning)),
+            () = platform.clock.sleep(TIMEOUT) => return Err(no_etcd_answer(&copy)),
         };
         forced.map_err(|error| {
             CliError::new(format!(
@@ -109,6 +107,16 @@ impl Force {
             .because(&error)
         })
     }
+}
+
+fn no_etcd_answer(copy: &MetadataCopy) -> CliError {
+    let mut error = CliError::new("etcd cannot be used");
+    if let Some(why) = copy.arbiter_error() {
+        error = error.because(&why);
+    }
+    error
+        .todo("see that a majority of its members runs and accepts this process, and try again")
+        .exit(Exit::NotRunning)
 }
 
 fn describe(before: Option<&Register>) -> String {

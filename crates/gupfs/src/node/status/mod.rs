@@ -40,6 +40,9 @@ struct Status {
     mds: Option<MdsStatus>,
     /// The copies of the metadata, where it has several.
     copies: Option<CopiesReport>,
+    /// Why this process, which has a copy of the metadata, cannot use etcd.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etcd_error: Option<String>,
     osts: Vec<OstStatus>,
     /// The checks of capabilities by the object server, if the process accepts connections.
     #[serde(rename = "gate")]
@@ -100,6 +103,9 @@ pub async fn of(parts: &Parts, audience: Audience) -> StatusReply {
             let ownership = parts.ownership.get();
             copy.report(ownership.map(|ownership| &**ownership))
         }),
+        etcd_error: (parts.copy.as_ref())
+            .and_then(|copy| copy.arbiter_error())
+            .map(|error| error.to_string()),
         osts: match &parts.oss {
             Some(oss) => oss.status().await.targets,
             None => Vec::new(),

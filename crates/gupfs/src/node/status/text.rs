@@ -69,6 +69,9 @@ impl Status {
         for line in self.copies.iter().flat_map(show_copies) {
             let _ = writeln!(out, "copy      {line}");
         }
+        if let Some(error) = &self.etcd_error {
+            let _ = writeln!(out, "etcd      cannot be used by this process now: {error}");
+        }
         if let Some(mds) = &self.mds {
             metadata(&mut out, mds);
             if !mds.domains.is_empty() {

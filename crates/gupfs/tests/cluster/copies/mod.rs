@@ -6,3 +6,4 @@ mod copied_cluster;
 mod faults;
 mod lost_client;
 mod refused;
+mod secured_etcd;
