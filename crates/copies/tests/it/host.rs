@@ -281,6 +281,11 @@ impl Host {
         *self.index.lock() = FakeIndex::new();
     }
 
+    /// The next sync of the disk fails.
+    pub fn fail_next_sync(&self) {
+        self.disk.lock().fail_sync(1);
+    }
+
     pub fn freeze(&self) {
         if let Some(process) = self.process() {
             process.platform.tasks.freeze();

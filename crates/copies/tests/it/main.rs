@@ -5,6 +5,7 @@ mod cluster;
 mod faults;
 mod host;
 mod identity;
+mod own_failure;
 mod program;
 mod seeds;
 mod slow;

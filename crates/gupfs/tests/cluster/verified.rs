@@ -27,11 +27,11 @@ impl Drop for Verifying {
 
 /// Runs `gupfs verify` with all groups of operations on these mounts for so many seconds, and causes one fault after the other meanwhile. Its
 /// exit code is 0.
-pub fn mounts_agree(
-    cluster: &mut TestCluster,
+pub fn mounts_agree<C>(
+    cluster: &mut C,
     (mounts, seconds): (&[PathBuf], u64),
     more: &[&str],
-    mut cause_fault: impl FnMut(&mut TestCluster),
+    mut cause_fault: impl FnMut(&mut C),
 ) {
     let out = tempfile::tempdir().unwrap();
     let printed = out.path().join("printed");
@@ -72,7 +72,7 @@ pub fn mounts_agree(
 }
 
 /// A pause between two looks whether the run has ended.
-pub fn no_fault(_: &mut TestCluster) {
+pub fn no_fault<C>(_: &mut C) {
     std::thread::sleep(Duration::from_millis(50));
 }
 

@@ -7,3 +7,4 @@ mod faults;
 mod lost_client;
 mod refused;
 mod secured_etcd;
+mod verified;
