@@ -50,7 +50,7 @@ fn a_client_that_is_lost_with_the_owner_delays_only_what_it_used() {
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 51);
     cluster.servers[owner].daemon.start_again();
     cluster.wait_whole();
-    drop((freed, again));
+    drop((freed, again, locked));
     cluster.mounts.remove(0);
     cluster.stop();
 }
