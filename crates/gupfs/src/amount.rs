@@ -109,9 +109,6 @@ impl FromStr for TimeLimit {
     }
 }
 
-/// With fewer CPUs a metadata server with copies does not poll.
-const COPY_POLL_CPUS_MIN: usize = 4;
-
 /// How long to poll for the next message before sleeping, or `none`. In a configuration file it is a string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BusyPoll(Option<Duration>);
@@ -122,17 +119,6 @@ impl BusyPoll {
 
     /// For a metadata server: between two requests a client does what it can by itself, and uses the object servers.
     pub const OF_METADATA_SERVER: BusyPoll = BusyPoll(Some(Duration::from_millis(1)));
-
-    pub const NONE: BusyPoll = BusyPoll(None);
-
-    /// For a metadata server with copies on other hosts. On a small host the other processes that poll (an object server, mounts) would take
-    /// each other's time: of two CPUs, three processes that poll take more than a wake-up costs.
-    pub fn of_copied_metadata_server(cpus: usize) -> BusyPoll {
-        match cpus < COPY_POLL_CPUS_MIN {
-            true => BusyPoll::NONE,
-            false => BusyPoll::OF_METADATA_SERVER,
-        }
-    }
 
     pub fn time(self) -> Option<Duration> {
         self.0

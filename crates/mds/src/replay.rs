@@ -18,7 +18,7 @@ use gupfs_namespace::rights::OpenRights;
 use gupfs_proto::lock::AdvisoryLock;
 use gupfs_proto::meta::{self, MetaReplyBody, MetaRequest, ReplayRecord};
 use gupfs_proto::operations::access_for_lock;
-use gupfs_proto::{FsError, OwnerEpoch, SessionId, wire};
+use gupfs_proto::{FsError, InodeId, OwnerEpoch, SessionId, wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -88,6 +88,15 @@ impl Replay {
             self.access
                 .check_open(&request.caller, opens, ino, access)
                 .await?;
+        }
+        // The former owner may not have recorded them.
+        let origin = RequestOrigin {
+            session,
+            op: "reclaim",
+        };
+        let locked: BTreeSet<InodeId> = locks.iter().map(|lock| lock.holder.ino).collect();
+        for ino in locked {
+            self.operations.record_lock(origin, ino).await?;
         }
         match self.locks.reclaim(session, locks, last) {
             Ok(()) => Ok(()),

@@ -154,5 +154,18 @@ async fn what_an_owner_without_copies_granted_is_waited_for_with_all_sessions() 
     cluster.reconnect(0);
     seconds(1).await;
     own.await.unwrap();
-    drop(work1);
+    // The lock that the first client has reclaimed is recorded now.
+    one.attr(work1.file.ino()).await;
+    cluster.take_over().await;
+    cluster.reconnect(1);
+    let (user, locked) = (two.clone(), two.open(work1.file.ino()).await);
+    let lock = tokio::spawn(async move {
+        let other = bytes(3, 40, 49, Shared);
+        user.client.try_lock(&locked, other).await.unwrap();
+    });
+    seconds(3).await;
+    assert!(!lock.is_finished());
+    cluster.reconnect(0);
+    seconds(1).await;
+    lock.await.unwrap();
 }

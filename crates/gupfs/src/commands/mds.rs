@@ -133,7 +133,6 @@ impl Serve {
             json: self.json,
         };
         let threads = settings.config.threads.clone();
-        let has_copies = (settings.config.mds.etcd.as_ref()).is_some_and(|etcd| !etcd.is_empty());
         let run = async {
             let Some(etcd) = EtcdSettings::of(&settings.config.mds)? else {
                 return self.serve_alone(settings, &platform, began).await;
@@ -146,11 +145,7 @@ impl Serve {
                 Ended::Deposed(why) => Err(start_again(self.json, &why)),
             }
         };
-        let busy_poll = |cpus| match has_copies {
-            true => BusyPoll::of_copied_metadata_server(cpus),
-            false => BusyPoll::OF_METADATA_SERVER,
-        };
-        daemon::serve(&threads, busy_poll, run).map(|()| Exit::Fine)
+        daemon::serve(&threads, BusyPoll::OF_METADATA_SERVER, run).map(|()| Exit::Fine)
     }
 
     /// The one metadata server of a cluster.

@@ -114,6 +114,6 @@ impl Mount {
         };
         let threads = settings.config.threads.clone();
         let run = daemon::mount::run(settings, &platform, began);
-        daemon::serve(&threads, |_| BusyPoll::DEFAULT, run).map(|()| Exit::Fine)
+        daemon::serve(&threads, BusyPoll::DEFAULT, run).map(|()| Exit::Fine)
     }
 }

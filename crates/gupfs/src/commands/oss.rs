@@ -97,6 +97,6 @@ impl Oss {
         };
         let threads = settings.config.threads.clone();
         let run = daemon::oss::run(settings, &platform, began);
-        daemon::serve(&threads, |_| BusyPoll::DEFAULT, run).map(|()| Exit::Fine)
+        daemon::serve(&threads, BusyPoll::DEFAULT, run).map(|()| Exit::Fine)
     }
 }

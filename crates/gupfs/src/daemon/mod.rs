@@ -35,17 +35,17 @@ pub fn block_on<T>(run: impl Future<Output = CliResult<T>>) -> CliResult<T> {
 }
 
 /// Runs a server or a mount to its end. It waits for messages most of the time and needs few workers. `busy_poll`: how long a single worker
-/// polls on a host with so many CPUs, unless the configuration says it.
+/// polls, unless the configuration says it.
 ///
 /// # Errors
 /// Those of `run`, or if the runtime cannot be started.
 pub fn serve<T>(
     threads: &Threads,
-    busy_poll: impl FnOnce(usize) -> BusyPoll,
+    busy_poll: BusyPoll,
     run: impl Future<Output = CliResult<T>>,
 ) -> CliResult<T> {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
-    let (workers, busy_poll) = plan(threads, busy_poll(cpus), cpus);
+    let (workers, busy_poll) = plan(threads, busy_poll, cpus);
     block_on_workers(Some(workers), busy_poll, run)
 }
 

@@ -55,7 +55,8 @@ impl SessionEnd {
             cleared.writers += writers.len() as u64;
             self.recover_writers(&writers, &mut left).await?;
         }
-        for session in self.recorded_sessions(ended).await? {
+        let kinds = [RecordKind::Session, RecordKind::Interest];
+        for session in self.recorded_sessions(ended, &kinds).await? {
             if !left.contains_key(&session) {
                 self.drop_session(session).await?;
                 cleared.sessions += 1;
@@ -78,7 +79,9 @@ impl SessionEnd {
     /// `StoreFailed`.
     pub async fn has_leftovers(&self, kept: &BTreeSet<SessionId>) -> Result<bool, FsError> {
         let ended = DeadSessions::AllBut(kept);
-        let mut found = !self.recorded_sessions(ended).await?.is_empty();
+        // Interests alone delay nothing, and there may be many.
+        let recorded = self.recorded_sessions(ended, &[RecordKind::Session]);
+        let mut found = !recorded.await?.is_empty();
         for shard in self.store.all_shards() {
             for kind in [RecordKind::Orphan, RecordKind::WriteLease] {
                 let range = KeyRange::of_kind(shard, kind);
@@ -176,10 +179,11 @@ impl SessionEnd {
         Ok(())
     }
 
-    /// Every session with a record: its registration, or a stored reply or an interest that outlived it.
+    /// Every session with a record of one of these kinds, or with a stored reply that outlived its registration.
     async fn recorded_sessions(
         &self,
         ended: DeadSessions<'_>,
+        kinds: &[RecordKind],
     ) -> Result<BTreeSet<SessionId>, FsError> {
         if let DeadSessions::One(session) = ended {
             return Ok(BTreeSet::from([session]));
@@ -197,8 +201,8 @@ impl SessionEnd {
             }
             Ok(())
         };
-        for kind in [RecordKind::Session, RecordKind::Interest] {
-            let range = KeyRange::of_kind(VirtualShard(0), kind);
+        for kind in kinds {
+            let range = KeyRange::of_kind(VirtualShard(0), *kind);
             self.store.each_record(range, &mut note).await?;
         }
         for shard in self.store.all_shards() {
