@@ -75,13 +75,16 @@ async fn after_a_take_over_only_what_a_missing_session_uses_waits_for_it() {
             user.client.try_lock(&locked, lock).await.unwrap();
             user.close(locked).await;
         });
+        let (user, dir, text) = (two.clone(), work1.dir, format!("made{round}"));
+        let made = tokio::spawn(async move { user.try_create_in(dir, &text).await.map(|_| ()) });
         seconds(1).await;
         own.await.unwrap();
         assert_eq!(cluster.servers.mds.status().await.missing, [sessions[0]]);
-        assert!(!other.is_finished() && !lock.is_finished());
+        assert!(!other.is_finished() && !lock.is_finished() && !made.is_finished());
         cluster.reconnect(0);
         seconds(1).await;
         other.await.unwrap();
+        made.await.unwrap().unwrap();
         lock.await.unwrap();
         assert!(cluster.servers.mds.status().await.missing.is_empty());
         // The first client remembers nothing of before, and has its lock.
