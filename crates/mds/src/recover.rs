@@ -93,7 +93,10 @@ impl StartRecovery<'_> {
         if keep_sessions {
             report.kept_sessions = recorded.len() as u64;
             self.removed_files.expect();
-            self.locks.expect(&recorded, interests.as_ref());
+            // Where the former owner's memory is lost, so may be the last of them.
+            let reliable = former != FormerOwner::LostMemory;
+            let known = interests.as_ref().filter(|_| reliable);
+            self.locks.expect(&recorded, known);
         }
         match interests {
             // A change waits for those sessions alone that may have leases on what it changes. The truncates are such changes, so nothing

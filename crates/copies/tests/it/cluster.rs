@@ -62,6 +62,24 @@ impl Cluster {
         })
     }
 
+    /// A cluster whose hosts have started one after the other, and all count.
+    pub async fn started(seed: u64) -> Arc<Cluster> {
+        let cluster = Cluster::new(seed);
+        for host in &cluster.hosts {
+            cluster.start(host).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        cluster.wait_whole().await;
+        cluster
+    }
+
+    /// Returns when all copies count.
+    pub async fn wait_whole(&self) {
+        while !self.is_whole().await {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     pub async fn start(self: &Arc<Self>, host: &Arc<Host>) {
         let cluster = self.clone();
         let on_owned: OnOwned = Arc::new(move |epoch, kept_memory| {

@@ -11,14 +11,7 @@ use std::time::Duration;
 #[test]
 fn a_process_with_the_identity_of_a_copy_that_runs_is_refused() {
     simulate(async {
-        let cluster = Cluster::new(7);
-        for host in &cluster.hosts {
-            cluster.start(host).await;
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        while !cluster.is_whole().await {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let cluster = Cluster::started(7).await;
         let before = cluster.register().await;
         let (net, arbiter) = (&cluster.net, &cluster.arbiter);
         let twin = Host::named("twin".into(), 1, net, arbiter, &cluster.random);

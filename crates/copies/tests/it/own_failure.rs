@@ -9,14 +9,7 @@ use std::time::Duration;
 #[test]
 fn an_owner_whose_log_fails_answers_nothing_any_more_and_a_copy_goes_on() {
     simulate(async {
-        let cluster = Cluster::new(12);
-        for host in &cluster.hosts {
-            cluster.start(host).await;
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        while !cluster.is_whole().await {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let cluster = Cluster::started(12).await;
         let owners = || {
             cluster
                 .hosts

@@ -10,12 +10,6 @@ use std::time::Duration;
 /// Longer than the owner waits for a copy.
 const TOO_LONG: Duration = Duration::from_millis(2_500);
 
-async fn wait_whole(cluster: &Arc<Cluster>) {
-    while !cluster.is_whole().await {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
 async fn standing(cluster: &Arc<Cluster>) -> Standing {
     let register = cluster.register().await.expect("there is one");
     register.member(CopyId(3)).expect("it is a member").standing
@@ -24,12 +18,7 @@ async fn standing(cluster: &Arc<Cluster>) -> Standing {
 #[test]
 fn a_copy_that_is_slow_three_times_is_left_out_until_its_process_is_started_again() {
     simulate(async {
-        let cluster = Cluster::new(11);
-        for host in &cluster.hosts {
-            cluster.start(host).await;
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        wait_whole(&cluster).await;
+        let cluster = Cluster::started(11).await;
         let random = cluster.random.fork();
         let program = tokio::spawn(super::program::run(cluster.clone(), random));
         for time in 1..=3 {
@@ -37,13 +26,13 @@ fn a_copy_that_is_slow_three_times_is_left_out_until_its_process_is_started_agai
             tokio::time::sleep(TOO_LONG).await;
             cluster.hosts[2].thaw();
             match time < 3 {
-                true => wait_whole(&cluster).await,
+                true => cluster.wait_whole().await,
                 false => tokio::time::sleep(Duration::from_secs(30)).await,
             }
         }
         assert_eq!(standing(&cluster).await, Standing::LeftOut);
         let administrator = tokio::spawn(restart_left_out(cluster.clone()));
-        wait_whole(&cluster).await;
+        cluster.wait_whole().await;
         assert_eq!(standing(&cluster).await, Standing::Counting);
         cluster
             .is_over

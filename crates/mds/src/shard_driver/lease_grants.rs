@@ -115,11 +115,14 @@ impl ShardDriver {
         keys: &[LeasableKey],
     ) -> Result<(Vec<LeaseGrant>, Seq), FsError> {
         let now = shard.boot();
+        let records = shard.interests.is_some();
         let mut interests = Vec::new();
         let mut grants = Vec::new();
         for leasable in keys {
             if let Some(grant) = shard.leases.grant(session, leasable.key, now) {
-                interests.push(Interest::of_lease(leasable.key, leasable.is_directory));
+                if records {
+                    interests.push(Interest::of_lease(leasable.key, leasable.is_directory));
+                }
                 grants.push(grant);
             }
         }

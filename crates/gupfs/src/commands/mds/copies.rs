@@ -182,7 +182,7 @@ fn print(report: &CopiesReport, json: bool) {
             CopyStanding::Counting => "counting",
             CopyStanding::Joining => "joining",
             CopyStanding::Struck => "struck",
-            CopyStanding::LeftOut => "left out",
+            CopyStanding::LeftOut => "left_out",
         };
         serde_json::json!({
             "copy": format!("{:016x}", copy.copy.0),
