@@ -29,12 +29,24 @@ start() {
 	while [ -e "$run/$1.supervisor" ] && [ ! -e "$run/$1.main" ]; do sleep 0.01; done
 }
 
+# Signals the unit's daemon with $2. One that ends at the same moment needs no signal.
+signal() {
+	pid=$(cat "$run/$1.main" 2>/dev/null) || return 0
+	kill "$2" "$pid" 2>/dev/null || true
+}
+
 # With this signal; it is not started again.
 stop() {
 	[ -e "$run/$1.supervisor" ] || return 0
 	touch "$run/$1.stopping"
-	[ ! -e "$run/$1.main" ] || kill "$2" "$(cat "$run/$1.main")"
-	while [ -e "$run/$1.supervisor" ]; do sleep 0.01; done
+	signalled=
+	# The supervisor may have looked just before the touch, and starts one more daemon: each one is signalled once.
+	while [ -e "$run/$1.supervisor" ]; do
+		main=$(cat "$run/$1.main" 2>/dev/null) || main=$signalled
+		[ "$main" = "$signalled" ] || signal "$1" "$2"
+		signalled=$main
+		sleep 0.01
+	done
 }
 
 command=$1
@@ -45,7 +57,7 @@ for unit; do
 	supervise) supervise "$unit" ;;
 	start) start "$unit" ;;
 	stop) stop "$unit" -TERM ;;
-	kill) [ ! -e "$run/$unit.main" ] || kill -KILL "$(cat "$run/$unit.main")" ;;
+	kill) signal "$unit" -KILL ;;
 	restart) stop "$unit" -TERM && start "$unit" ;;
 	# A power cut, as the test sees it.
 	cut) stop "$unit" -KILL ;;
