@@ -16,6 +16,8 @@
 #   make bench-cluster  measures daemons over TCP on this host: streams, creating, unpacking, beside the local file system
 #   make bench-links measures which share of links of 400 Mbit/s a cluster uses, with 1, 2 and 4 object servers
 #   make bench-mirrors  measures files with two copies of each byte beside files without redundancy (MIRRORS: parts, for example "link away")
+#   make bench-copies  measures what copies of the metadata cost and how long programs wait for a take-over (COPIES: parts, for example
+#                    "create pause"; 1,000 sessions and 1,000,000 files, and links of 1 Gbit/s, are part of it without COPIES)
 #   make bench-seeds runs the plan `seeds` on a local directory, gupfs and GlusterFS; writes a page with the results
 #   make bench-suite measures the overhead of the evaluation suite: its programs beside bare loops of the same calls
 #   make build       builds the optimised binary, $(TARGET)/release/gupfs
@@ -31,10 +33,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 XFSTESTS_ARGS ?= -g quick
 
-.PHONY: xfstests help demo demo-cluster demo-failover test test-io-uring test-long fuzz mutants bench bench-fuse bench-door bench-cluster bench-links bench-mirrors bench-seeds bench-suite build lint install verify-peers
+.PHONY: xfstests help demo demo-cluster demo-failover test test-io-uring test-long fuzz mutants bench bench-fuse bench-door bench-cluster bench-links bench-mirrors bench-copies bench-seeds bench-suite build lint install verify-peers
 
 help:
-	@sed -n '3,23s/^#   //p' Makefile
+	@sed -n '3,25s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -145,6 +147,14 @@ bench-mirrors:
 	@scripts/need.sh bench-mirrors
 	$(CARGO) build --release -p gupfs
 	@scripts/bench-mirrors.sh "$(TARGET)/release/gupfs" $(MIRRORS)
+
+# COPIES: parts of the measurement (scripts/bench-copies.py lists them), for example "create pause"; TURNS, CALLS, FILES: as the script describes.
+bench-copies:
+	@scripts/need.sh demo-failover
+	$(CARGO) build --release -p gupfs
+	@scripts/bench-copies.py "$(TARGET)/release/gupfs" $(COPIES)
+	@[ -n "$(COPIES)" ] || scripts/bench-copies-links.sh "$(TARGET)/release/gupfs"
+	@[ -n "$(COPIES)" ] || GUPFS_COPIES_SESSIONS=1000 GUPFS_COPIES_FILES=1000000 $(CARGO) test --release -p gupfs --test cluster copies::many_sessions -- --nocapture
 
 # Measures the cost of a FUSE request by itself, beside the crate fuser and, if it is installed, libfuse. BENCH_FUSE: further flags of
 # `gupfs bench door`, for example BENCH_FUSE="--only lookup". LIBFUSE: the prefix of another libfuse (scripts/libfuse_null.sh describes how

@@ -179,7 +179,7 @@ impl MetadataCopy {
             self.check(register)?;
         }
         let before = known.register.clone();
-        let epoch = before.as_ref().map_or(0, |before| before.epoch.0);
+        let epoch = before.as_ref().map_or(newest, |before| before.epoch);
         let mut own = self.member(Standing::Counting);
         // No process has this run: the next one finds that it counted, and that it lost its memory.
         own.run = CopyRun(0);
@@ -188,7 +188,7 @@ impl MetadataCopy {
             cluster: store.cluster,
             incarnation: store.incarnation,
             shards: self.options.shards,
-            epoch: OwnerEpoch(epoch.max(newest.0) + 1),
+            epoch: epoch.max(newest).after(1),
             owner: own.id,
             preferred: None,
             members: vec![own],
@@ -364,14 +364,14 @@ impl MetadataCopy {
                 cluster: store.cluster,
                 incarnation: store.incarnation,
                 shards: self.options.shards,
-                epoch: OwnerEpoch(self.host.epoch().0 + 1),
+                epoch: self.host.epoch().after(1),
                 owner: own.id,
                 preferred: None,
                 members: vec![own],
             };
         };
         let mut next = found.clone();
-        next.epoch = OwnerEpoch(found.epoch.0.max(self.host.epoch().0) + 1);
+        next.epoch = found.epoch.max(self.host.epoch()).after(1);
         if let Some(former) = (next.members.iter_mut()).find(|member| member.id == found.owner) {
             former.standing = Standing::Struck;
         }

@@ -112,7 +112,7 @@ impl Replay {
     /// Takes a part of a session's changes. After the last part, returns when the grace is over and all changes are durable.
     ///
     /// # Errors
-    /// `SessionEnded` if the replay of one of its changes failed.
+    /// `SessionEnded` if the replay of one of its changes failed; `Malformed` for changes of another shard group.
     pub async fn replay_session(
         &self,
         session: SessionId,
@@ -121,6 +121,11 @@ impl Replay {
         last: bool,
     ) -> Result<MetaReplyBody, FsError> {
         self.registry.renew(session)?;
+        if of.group() != session.group() {
+            return Err(FsError::Malformed(format!(
+                "{session:?} replays changes of {of:?}, the owner of another shard group"
+            )));
+        }
         if last {
             // Its client drops its leases before it replays.
             self.registry.note_returned(session);

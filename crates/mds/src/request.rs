@@ -166,6 +166,10 @@ impl RequestHandler {
         if opens || request.instance == self.owner_epoch {
             return Ok(());
         }
+        if request.session.group() != self.owner_epoch.group() {
+            // This owner knows nothing of the session, not even whether it has ended.
+            return Err(FsError::OtherInstance(self.owner_epoch));
+        }
         // A session that has reconnected, and waits for others that have not, is alive.
         if !self.grace.is_missing(request.session) {
             self.registry.renew(request.session)?;

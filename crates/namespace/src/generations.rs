@@ -8,7 +8,7 @@ use gupfs_proto::{Generation, Layout, OwnerEpoch};
 
 /// The first generation of a file's next layout; the file has used generations below `next`.
 pub fn first_generation(next: u32, owner: OwnerEpoch) -> u32 {
-    let window = u32::try_from(owner.0)
+    let window = u32::try_from(owner.counter())
         .ok()
         .and_then(|owner| owner.checked_mul(1 << Generation::WINDOW_SHIFT));
     window.map_or(next, |window| next.max(window))
@@ -21,12 +21,13 @@ pub(crate) fn are_in_owner_window(layout: &Layout, owner: OwnerEpoch) -> bool {
 }
 
 fn is_in_owner_window(generation: Generation, owner: OwnerEpoch) -> bool {
-    generation.window() == owner
+    generation.window() == owner.counter()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gupfs_proto::ShardGroup;
 
     #[test]
     fn a_new_owner_epoch_starts_in_its_own_window() {
@@ -51,6 +52,8 @@ mod tests {
             Generation(first_generation(12288, two)),
             two
         ));
+        let of_other_group = OwnerEpoch::new(ShardGroup(3), 2);
+        assert_eq!(first_generation(0, of_other_group), 8192);
         let late = OwnerEpoch(1 << 20);
         assert_eq!(first_generation(7, late), 7);
         assert!(!is_in_owner_window(Generation(7), late));

@@ -90,7 +90,7 @@ impl ObjectFences {
                 session_capability, ..
             } = credentials
             && let Some(fence) = self.fences.read().get(&object)
-            && session_capability.time() <= *fence
+            && !session_capability.time().is_after(fence)
         {
             return Err(FsError::Capability(CapabilityFault::Expired));
         }
@@ -117,17 +117,22 @@ impl ObjectFences {
     fn insert(&self, object: ObjectId, newest: CredentialTime) -> Result<(), FsError> {
         let mut fences = self.fences.write();
         if fences.len() >= FENCES_MAX {
-            // The credentials that the others are for have expired, by the clock of the same metadata server.
+            // The credentials that others of the same shard group are for have expired, by the clock of the same metadata server.
             let term = 2 * SESSION_CAPABILITY_TERM.as_millis() as u64;
             fences.retain(|_, fence| {
-                fence.epoch == newest.epoch && fence.until.saturating_add(term) > newest.until
+                let is_current =
+                    fence.epoch == newest.epoch && fence.until.saturating_add(term) > newest.until;
+                is_current || fence.epoch.group() != newest.epoch.group()
             });
             if fences.len() >= FENCES_MAX {
                 return Err(FsError::Busy);
             }
         }
         let fence = fences.entry(object).or_insert(newest);
-        *fence = newest.max(*fence);
+        // An owner of another group has the object's file now.
+        if !fence.is_after(&newest) {
+            *fence = newest;
+        }
         self.count.store(fences.len(), Release);
         Ok(())
     }
@@ -137,7 +142,7 @@ impl ObjectFences {
 mod tests {
     use super::*;
     use gupfs_proto::capability::{CapabilityMac, SessionCapability};
-    use gupfs_proto::{Generation, InodeId, OwnerEpoch};
+    use gupfs_proto::{Generation, InodeId, OwnerEpoch, ShardGroup};
     use std::time::Duration;
 
     fn object(ino: u64) -> ObjectId {
@@ -221,5 +226,35 @@ mod tests {
             .await
             .unwrap();
         assert_eq!(fences.fences.read().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn fences_of_two_groups_do_not_concern_each_other() {
+        let fences = Arc::new(ObjectFences::default());
+        let of_other = |counter, until| CredentialTime {
+            epoch: OwnerEpoch::new(ShardGroup(1), counter),
+            until,
+        };
+        fences.fence(object(1), time(3, 100)).await.unwrap();
+        fences.fence(object(2), of_other(1, 100)).await.unwrap();
+        let may_begin = |ino, at| match fences.begin(object(ino), &credentials(at)) {
+            Ok(change) => {
+                change.finish();
+                true
+            }
+            Err(_) => false,
+        };
+        assert!(may_begin(1, time(3, 101)) && may_begin(2, of_other(1, 101)));
+        // Credentials of another group's owner are not later, whatever they say.
+        assert!(!may_begin(1, of_other(9, 900)) && !may_begin(2, time(9, 900)));
+        // The file has moved to the other group: its former owner's credentials are void.
+        fences.fence(object(1), of_other(1, 5)).await.unwrap();
+        assert!(!may_begin(1, time(3, 900)) && may_begin(1, of_other(1, 6)));
+        // Fences that make room leave those of the other group.
+        for ino in 10..FENCES_MAX as u64 + 8 {
+            fences.fence(object(ino), time(3, 100)).await.unwrap();
+        }
+        fences.fence(object(5), time(3, 90_000)).await.unwrap();
+        assert!(!may_begin(2, of_other(1, 100)));
     }
 }

@@ -113,12 +113,20 @@ impl SessionCapability {
     }
 }
 
-/// When a session capability was issued, in the order of issue: by its owner, and by its end.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+/// When a session capability was issued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CredentialTime {
     pub epoch: OwnerEpoch,
     /// As of `SessionCapability`.
     pub until: u64,
+}
+
+impl CredentialTime {
+    /// Whether it was issued after the other one. Nothing is known of owners of different shard groups: false.
+    pub fn is_after(&self, other: &CredentialTime) -> bool {
+        let is_later = self.epoch == other.epoch && self.until > other.until;
+        is_later || self.epoch.is_after(other.epoch)
+    }
 }
 
 /// Credentials of a request to an OST.

@@ -25,11 +25,16 @@ number!(/// A part of the key space that can move between owners; there are `Vir
     VirtualShard(u16), "vs{}");
 number!(/// An inode: 16 bits of virtual shard, 48 bits of counter; never reused.
     InodeId(u64), "i{:x}");
-number!(/// One client's registration at the metadata server; its locks, leases and open files end with it.
+number!(/// The virtual shards whose records are in one log: they have one owner at a time. A cluster has one group today,
+    /// `ShardGroup::FIRST`; sequence numbers, instances, sessions with their slots, grace, and the keys of capabilities are a group's own.
+    ShardGroup(u16), "group{}");
+number!(/// One client's registration at an owner: 16 bits of the owner's shard group, 48 bits of counter; its locks, leases and open
+    /// files end with it.
     SessionId(u64), "session{}");
 number!(/// A target that an object server serves: one disk or directory.
     OstId(u16), "ost{}");
-number!(/// Number of the owner (metadata server instance) of a shard; rises with each change of owner and each start of one.
+number!(/// Number of the owner (metadata server instance) of a shard group: 16 bits of group, 48 bits of counter, which rises with each
+    /// change of owner and each start of one. Only epochs of one group have an order that means anything (`OwnerEpoch::is_after`).
     OwnerEpoch(u64), "owner{}");
 number!(/// Version of the cluster map: which targets there are, and where.
     MapEpoch(u64), "map{}");
@@ -79,13 +84,80 @@ impl InodeId {
     }
 }
 
+impl ShardGroup {
+    /// The group of all virtual shards, as long as no shard has moved to another one.
+    pub const FIRST: ShardGroup = ShardGroup(0);
+    /// Bits of the counters in numbers that begin with a group.
+    const COUNTER_BITS: u32 = 48;
+
+    fn with_counter(self, counter: u64) -> u64 {
+        assert!(
+            counter >> Self::COUNTER_BITS == 0,
+            "counter {counter} of {self:?} exceeds 48 bits"
+        );
+        (u64::from(self.0) << Self::COUNTER_BITS) | counter
+    }
+
+    fn of(number: u64) -> ShardGroup {
+        ShardGroup((number >> Self::COUNTER_BITS) as u16)
+    }
+}
+
+impl OwnerEpoch {
+    /// # Panics
+    /// When the counter does not fit 48 bits.
+    pub fn new(group: ShardGroup, counter: u64) -> OwnerEpoch {
+        OwnerEpoch(group.with_counter(counter))
+    }
+
+    pub fn group(self) -> ShardGroup {
+        ShardGroup::of(self.0)
+    }
+
+    pub fn counter(self) -> u64 {
+        self.0 & ((1 << ShardGroup::COUNTER_BITS) - 1)
+    }
+
+    /// So many epochs later, of the same group.
+    ///
+    /// # Panics
+    /// When the counter does not fit 48 bits.
+    pub fn after(self, epochs: u64) -> OwnerEpoch {
+        OwnerEpoch::new(self.group(), self.counter() + epochs)
+    }
+
+    /// Whether this owner, or a later one, may act where `known` has acted: it is of the same group and not before it. Epoch 0 is that of no
+    /// owner.
+    pub fn may_follow(self, known: OwnerEpoch) -> bool {
+        known == OwnerEpoch(0) || self == known || self.is_after(known)
+    }
+
+    /// Whether this is a later owner of the same group.
+    pub fn is_after(self, other: OwnerEpoch) -> bool {
+        self.group() == other.group() && self > other
+    }
+}
+
+impl SessionId {
+    /// # Panics
+    /// When the counter does not fit 48 bits.
+    pub fn new(group: ShardGroup, counter: u64) -> SessionId {
+        SessionId(group.with_counter(counter))
+    }
+
+    /// The group whose owner opened the session.
+    pub fn group(self) -> ShardGroup {
+        ShardGroup::of(self.0)
+    }
+}
+
 impl Generation {
     /// 2¹² generations per file and owner, 2²⁰ owners; beyond either the owner syncs each generation before it uses it.
     pub const WINDOW_SHIFT: u32 = 12;
 
-    /// The owner that made this generation, unless that owner had used up its 2¹² generations.
-    pub fn window(self) -> OwnerEpoch {
-        OwnerEpoch(u64::from(self.0 >> Self::WINDOW_SHIFT))
+    /// The counter in the epoch of the owner that made this generation, unless that owner had used up its 2¹² generations.
+    pub fn window(self) -> u64 {
+        u64::from(self.0 >> Self::WINDOW_SHIFT)
     }
 }
 
@@ -165,6 +237,23 @@ mod tests {
             (VirtualShard(63), 0x1234_5678_9abc)
         );
         assert_eq!(InodeId::ROOT, InodeId::new(VirtualShard(0), 1));
+    }
+
+    #[test]
+    fn epochs_and_sessions_keep_their_group() {
+        let (first, other) = (ShardGroup::FIRST, ShardGroup(513));
+        let epoch = OwnerEpoch::new(other, 7);
+        assert_eq!((epoch.group(), epoch.counter()), (other, 7));
+        assert_eq!(epoch.after(3), OwnerEpoch::new(other, 10));
+        assert!(epoch.after(1).is_after(epoch) && !epoch.is_after(epoch));
+        assert!(!epoch.is_after(OwnerEpoch::new(first, 1)));
+        assert!(!OwnerEpoch::new(first, 9).is_after(epoch));
+        assert_eq!(SessionId::new(other, 1 << 47).group(), other);
+        assert!(epoch.may_follow(epoch) && epoch.may_follow(OwnerEpoch(0)));
+        assert!(!epoch.may_follow(epoch.after(1)) && !epoch.may_follow(OwnerEpoch::new(first, 1)));
+        // The numbers of the first group are the counters.
+        assert_eq!(OwnerEpoch::new(first, 300), OwnerEpoch(300));
+        assert_eq!(SessionId::new(first, 300), SessionId(300));
     }
 
     #[test]

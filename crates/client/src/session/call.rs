@@ -145,7 +145,11 @@ impl MdsSession {
     /// Applies a reply to the lock table and to the replay log.
     fn take_reply(&self, sent: SentRequest<'_>, reply: &meta::MetaReply) -> NextStep {
         if let Err(FsError::OtherInstance(instance)) = reply.result {
-            return NextStep::Reconnect(instance);
+            return match instance.group() == sent.session.group() {
+                true => NextStep::Reconnect(instance),
+                // This server knows neither the session nor its changes: they are not replayed to it.
+                false => NextStep::Return,
+            };
         }
         let locks = &self.state.locks;
         if !locks.apply_reply(sent.session, sent.instance, sent.op, &reply.result) {

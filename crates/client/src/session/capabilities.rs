@@ -44,9 +44,8 @@ impl CapabilityCache {
             return;
         };
         let mut current = self.session.write();
-        let is_newer = |known: &SessionCapability| {
-            (session_capability.epoch, session_capability.until) > (known.epoch, known.until)
-        };
+        let is_newer =
+            |known: &SessionCapability| session_capability.time().is_after(&known.time());
         if current.as_ref().is_none_or(is_newer) {
             *current = Some(session_capability);
         }

@@ -146,7 +146,7 @@ pub fn new_session_in(reply: &meta::MetaReply) -> Result<(NewSession, OwnerEpoch
             session,
             instance,
             session_capability,
-        }) => Ok((
+        }) if session.group() == instance.group() => Ok((
             NewSession {
                 session: *session,
                 session_capability: *session_capability,

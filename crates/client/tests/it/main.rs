@@ -19,6 +19,7 @@ mod numbered_writes;
 mod orphans;
 mod real_servers;
 mod sessions;
+mod shard_groups;
 mod shared_cluster;
 mod sharing;
 mod sharing_model;

@@ -12,7 +12,7 @@ use gupfs_platform::Random;
 use gupfs_platform::fake::{FakeClock, FakeDisk, FakeOptions, FakePlatform, FakeRandom, FakeTasks};
 use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
-use gupfs_proto::{ByteCount, Caller, ClusterId, FileOffset, Incarnation, OstId};
+use gupfs_proto::{ByteCount, Caller, ClusterId, FileOffset, Incarnation, OstId, OwnerEpoch};
 use gupfs_rpc::Peer;
 use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::kv::{Kv, KvOptions};
@@ -32,6 +32,8 @@ pub struct ClusterDisks {
     dice: FakeRandom,
     metadata: ServerStorage,
     targets: Vec<ServerStorage>,
+    /// Of the first metadata server; those after it have the next ones.
+    pub first_owner: Option<OwnerEpoch>,
 }
 
 /// One server's persistent storage: its disk, and the index over its log.
@@ -78,6 +80,7 @@ impl ClusterDisks {
         };
         let disks = ClusterDisks {
             metadata: storage(),
+            first_owner: None,
             targets: (0..TARGETS).map(|_| storage()).collect(),
             clock,
             dice: dice.clone(),
@@ -186,8 +189,10 @@ impl ClusterDisks {
             cluster: CLUSTER,
             incarnation: INCARNATION,
         };
+        let is_new = self.metadata.disk.files().is_empty();
         let log = LogOptions {
             segment_bytes: LOG_SEGMENT,
+            epoch: self.first_owner.filter(|_| is_new),
             ..LogOptions::new(store)
         };
         let (disk, index) = (self.metadata.disk.disk(), self.metadata.index());

@@ -11,7 +11,7 @@ use gupfs_proto::limits::{CLIENT_TERM, SERVER_TERM};
 use gupfs_proto::meta::{
     CreateMode, MetaOp, MetaReply, MetaRequest, RenameMode, XattrMode, XattrName,
 };
-use gupfs_proto::{Caller, FsError, InodeId, Timestamp, data};
+use gupfs_proto::{Caller, FsError, InodeId, OwnerEpoch, ShardGroup, Timestamp, data};
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ pub struct MdsConnection {
 }
 
 impl MdsConnection {
-    fn connect_to(&self, mds: &Arc<Mds>) {
+    pub fn connect_to(&self, mds: &Arc<Mds>) {
         *self.mds.lock() = Some(mds.clone());
         self.changed.notify_waiters();
     }
 
-    fn disconnect(&self) {
+    pub fn disconnect(&self) {
         *self.mds.lock() = None;
         self.changed.notify_waiters();
     }
@@ -114,8 +114,18 @@ impl RestartCluster {
         RestartCluster::with(seed, continue_as_copy).await
     }
 
+    /// Of the owners of this shard group.
+    pub async fn of_group(seed: u64, group: ShardGroup) -> RestartCluster {
+        let mut disks = ClusterDisks::new(seed).await;
+        disks.first_owner = Some(OwnerEpoch::new(group, 1));
+        RestartCluster::on(disks, enable_session_recovery).await
+    }
+
     async fn with(seed: u64, how: impl FnOnce(&mut MdsOptions)) -> RestartCluster {
-        let disks = ClusterDisks::new(seed).await;
+        RestartCluster::on(ClusterDisks::new(seed).await, how).await
+    }
+
+    async fn on(disks: ClusterDisks, how: impl FnOnce(&mut MdsOptions)) -> RestartCluster {
         let servers = disks.servers(how).await;
         let (mut users, mut connections) = (Vec::new(), Vec::new());
         for _ in 0..2 {

@@ -64,13 +64,13 @@ impl CopyHost {
         *self.obeys.lock()
     }
 
-    /// From now on requests of owners before this one are refused.
+    /// From now on requests of owners before this one, and of owners of other shard groups, are refused.
     ///
     /// # Errors
-    /// The newest owner that the host obeys, if this one is before it.
+    /// The newest owner that the host obeys, if this one does not follow it.
     pub fn obey(&self, owner: OwnerEpoch) -> Result<(), OwnerEpoch> {
         let mut obeys = self.obeys.lock();
-        if owner < *obeys {
+        if !owner.may_follow(*obeys) {
             return Err(*obeys);
         }
         *obeys = owner;

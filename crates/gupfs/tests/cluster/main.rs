@@ -14,6 +14,7 @@ mod checked;
 mod clocks;
 mod converted;
 mod copies;
+mod crowd;
 mod drained_osts;
 mod encrypted;
 #[allow(dead_code)] // the arbiter's tests use the rest

@@ -117,7 +117,7 @@ impl SweepTask {
                 .await?;
             let (lost, left): (Vec<_>, Vec<_>) = unknown
                 .into_iter()
-                .partition(|object| object.generation.window() < self.lost_before);
+                .partition(|object| object.generation.window() < self.lost_before.counter());
             self.remove_unknown(ost, &left).await?;
             self.quarantine(ost, &lost).await?;
             self.progress.removed(left.len() as u64);

@@ -127,7 +127,8 @@ impl ShardDriver {
     ) -> Result<SessionId, FsError> {
         match op {
             Operation::Client(meta::MetaOp::OpenSession { .. }) => {
-                Ok(SessionId(self.sessions_skipped + self.kv.last_seq().0 + 1))
+                let counter = self.sessions_skipped + self.kv.last_seq().0 + 1;
+                Ok(SessionId::new(self.owner_epoch.group(), counter))
             }
             Operation::Client(_)
                 if !requester.is_server

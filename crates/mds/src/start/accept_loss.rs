@@ -31,15 +31,15 @@ pub async fn accept(
     loss: &MetadataLoss,
     (log_epoch, now): (OwnerEpoch, Timestamp),
 ) -> Result<AcceptedLoss, StartError> {
-    let usual = log_epoch.0 + before.epochs_skipped;
+    let usual = log_epoch.counter() + before.epochs_skipped;
     let skipped = match loss.unheard.is_empty() {
         true => EPOCHS_SKIPPED,
         false => EPOCHS_SKIPPED_UNHEARD,
     };
-    let from = usual.max(loss.owner.0 + 1) + skipped;
+    let from = usual.max(loss.owner.counter() + 1) + skipped;
     let accepted = AcceptedLoss {
-        from: OwnerEpoch(from),
-        epochs_skipped: from - log_epoch.0,
+        from: OwnerEpoch::new(log_epoch.group(), from),
+        epochs_skipped: from - log_epoch.counter(),
         sessions_skipped: before.sessions_skipped + SESSIONS_SKIPPED,
         when: now,
     };

@@ -19,8 +19,8 @@ use crate::survey::{self, MetadataLoss};
 use accept_loss::read_accepted_loss;
 use futures_util::future::join_all;
 use gupfs_namespace::{AcceptedLoss, KnownTarget, StoreFormat};
+use gupfs_proto::OstId;
 use gupfs_proto::cluster::OwnerMark;
-use gupfs_proto::{OstId, OwnerEpoch};
 use gupfs_store::kv::Kv;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -148,7 +148,7 @@ async fn read_store(options: &mut MdsOptions) -> Result<StoreContents, StartErro
 fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
     let kv = options.kv;
     let StoreContents { format, lost, .. } = contents;
-    let owner_epoch = OwnerEpoch(options.found.log.epoch.0 + lost.epochs_skipped);
+    let owner_epoch = options.found.log.epoch.after(lost.epochs_skipped);
     let identity_context = IdentityContext {
         cluster: options.cluster,
         ours: OwnerMark {

@@ -223,7 +223,7 @@ impl TargetAdmin for Inner {
         for (object, stat) in &state.objects {
             let above = numbers.entry(object.ino.shard()).or_default();
             *above = (*above).max(object.ino.counter() + 1);
-            if object.generation.window() > since {
+            if object.generation.window() > since.counter() {
                 held.newer_objects += 1;
                 held.newest = held.newest.max(Some(stat.mtime));
             }

@@ -1,6 +1,6 @@
 //! # authorization: whether a request's credentials allow it
 //!
-//! Owns   the capability keys from the metadata server, the verified session and object capabilities, the fenced sessions.
+//! Owns   the capability keys of each shard group's owner, the verified session and object capabilities, the fenced sessions.
 //! Never  sends a request, reads an object; computes an HMAC for a capability that was verified before.
 //! Enter  at `Authorizer::authorize` for each request of another process; `Authorizer::update_keys` and `Authorizer::fence` for
 //!        the metadata server's replies and requests.
@@ -23,9 +23,9 @@ use gupfs_proto::capability::{
     SessionCapability,
 };
 use gupfs_proto::cluster::CapabilityKeys;
-use gupfs_proto::data::DataRequest;
+use gupfs_proto::data::{DataOp, DataRequest};
 use gupfs_proto::limits::SERVER_TERM;
-use gupfs_proto::{InodeId, OstId, OwnerEpoch, SessionId};
+use gupfs_proto::{InodeId, OstId, OwnerEpoch, SessionId, ShardGroup};
 use gupfs_rpc::ClusterKey;
 use keys::EpochKeys;
 use parking_lot::RwLock;
@@ -33,7 +33,7 @@ use required_credentials::RequiredCredentials;
 use session::SessionState;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::Duration;
 
 /// How long an unused or fenced session stays in memory: its last capability expires long before.
@@ -44,10 +44,8 @@ pub struct Authorizer {
     keys: RwLock<EpochKeys>,
     /// Boot time of the request behind the last keys: the time base for dropping sessions.
     last_heard: AtomicU64,
-    /// Object capabilities of epochs before this one are expired, verified or not.
-    oldest_epoch: AtomicU64,
-    /// The metadata server's verified credentials for each target.
-    servers: RwLock<Map<OstId, (OwnerEpoch, CapabilityMac)>>,
+    /// The verified credentials of each group's owner for each target.
+    servers: RwLock<Map<(OstId, ShardGroup), (OwnerEpoch, CapabilityMac)>>,
     sessions: RwLock<Map<SessionId, Arc<SessionState>>>,
     counts: RequestCounts,
 }
@@ -71,21 +69,28 @@ impl Authorizer {
 
     /// Takes keys and ended sessions from the metadata server's reply to a request sent at `requested_at` or later.
     pub fn update_keys(&self, capability_keys: &CapabilityKeys, requested_at: BootTime) {
-        let (oldest, newest) = {
+        let epoch = capability_keys.epoch;
+        let (is_current, newest) = {
             let mut keys = self.keys.write();
-            (keys.update(capability_keys, requested_at), keys.newest())
+            let is_current = keys.update(capability_keys, requested_at);
+            let newest = keys.newest(epoch.group());
+            // What was verified of a former owner is refused from now on.
+            (self.servers.write())
+                .retain(|(_, group), (verified, _)| *group != epoch.group() || *verified == newest);
+            (is_current, newest)
         };
-        self.oldest_epoch.store(oldest.0, Release);
-        self.last_heard.store(requested_at.0, Release);
-        if capability_keys.epoch < newest {
+        self.last_heard.fetch_max(requested_at.0, AcqRel);
+        if !is_current {
             tracing::warn!(
-                received = capability_keys.epoch.0,
+                received = epoch.0,
                 newest = newest.0,
                 "ignored the keys of a former metadata server"
             );
             return;
         }
-        for ended in &capability_keys.ended_sessions {
+        // An owner ends its own sessions.
+        let ended = capability_keys.ended_sessions.iter();
+        for ended in ended.filter(|ended| ended.group() == epoch.group()) {
             self.session_or_new(*ended).fence(requested_at);
         }
         let since = BootTime(
@@ -124,7 +129,13 @@ impl Authorizer {
             (DataCredentials::None, _) => Err(CapabilityFault::Missing),
             (DataCredentials::Server { epoch, mac }, _) => {
                 self.check_server(request.ost, epoch, mac)?;
-                Ok(AuthorizedRequest(None))
+                match request.op {
+                    // An owner ends its own sessions.
+                    DataOp::Fence { session } if session.group() != epoch.group() => {
+                        Err(CapabilityFault::Rights)
+                    }
+                    _ => Ok(AuthorizedRequest(None)),
+                }
             }
             (DataCredentials::Client { .. }, RequiredCredentials::Server) => {
                 Err(CapabilityFault::Rights)
@@ -160,7 +171,8 @@ impl Authorizer {
         epoch: OwnerEpoch,
         mac: CapabilityMac,
     ) -> Result<(), CapabilityFault> {
-        if self.servers.read().get(&ost) == Some(&(epoch, mac)) {
+        let server = (ost, epoch.group());
+        if self.servers.read().get(&server) == Some(&(epoch, mac)) {
             return Ok(());
         }
         let keys = self.keys.read();
@@ -168,9 +180,11 @@ impl Authorizer {
         let verified = keys.verify_for_ost(ost, epoch, &statement, &mac);
         self.counts.count_verified();
         match verified {
-            Some(true) if epoch < keys.newest() => Err(CapabilityFault::Fenced),
+            Some(true) if keys.newest(epoch.group()).is_after(epoch) => {
+                Err(CapabilityFault::Fenced)
+            }
             Some(true) => {
-                self.servers.write().insert(ost, (epoch, mac));
+                self.servers.write().insert(server, (epoch, mac));
                 Ok(())
             }
             Some(false) => Err(CapabilityFault::Forged),
@@ -185,6 +199,9 @@ impl Authorizer {
         session_capability: &SessionCapability,
         now: BootTime,
     ) -> Result<Arc<SessionState>, CapabilityFault> {
+        if number.group() != session_capability.epoch.group() {
+            return Err(CapabilityFault::Forged);
+        }
         let known = self.sessions.read().get(&number).cloned();
         let verified_until = known
             .as_ref()
@@ -231,7 +248,12 @@ impl Authorizer {
         ino: InodeId,
         object_capability: ObjectCapability,
     ) -> Result<(), CapabilityFault> {
-        if object_capability.epoch.0 < self.oldest_epoch.load(Acquire) {
+        // The session's owner has issued it.
+        if object_capability.epoch.group() != request.session.group() {
+            return Err(CapabilityFault::Forged);
+        }
+        // Verified or not.
+        if !self.keys.read().is_valid(object_capability.epoch) {
             return Err(CapabilityFault::Expired);
         }
         if session.is_verified(request.ost, ino, &object_capability) {
@@ -283,7 +305,7 @@ impl Authorizer {
 
     /// The counts of requests, and the newest epoch whose keys arrived.
     pub fn status(&self) -> AuthorizerStatus {
-        let epoch = self.keys.read().newest();
+        let epoch = self.keys.read().newest(ShardGroup::FIRST);
         self.counts.status(epoch, self.sessions.read().len())
     }
 }

@@ -25,9 +25,10 @@ struct TestMds(OwnerEpoch);
 
 impl TestMds {
     fn shares(&self) -> (KeyShare, KeyShare) {
+        let (counter, group) = (self.0.counter() as u8, self.0.group().0 as u8);
         (
-            KeyShare([self.0.0 as u8; 32]),
-            KeyShare([100 + self.0.0 as u8; 32]),
+            KeyShare([counter + 50 * group; 32]),
+            KeyShare([100 + counter + 50 * group; 32]),
         )
     }
 
@@ -42,15 +43,21 @@ impl TestMds {
         }
     }
 
+    /// Sessions of owners of different groups may have the same counter.
+    fn session(&self) -> SessionId {
+        SessionId::new(self.0.group(), SESSION.0)
+    }
+
     fn key(&self, share: KeyShare) -> CapabilityKey {
         ClusterKey::capability_key(None, &share)
     }
 
     fn session_capability(&self, until: BootTime) -> SessionCapability {
         let (epoch, until) = (self.0, until.0 / 1_000_000);
+        let session = self.session();
         let statement = CapabilityStatement::Session {
             epoch,
-            session: SESSION,
+            session,
             until,
         };
         let tag = self.key(self.shares().0).compute_mac(&statement);
@@ -66,7 +73,7 @@ impl TestMds {
         let statement = CapabilityStatement::File {
             epoch,
             ost: OST,
-            session: SESSION,
+            session: self.session(),
             ino,
             rights,
         };
@@ -314,6 +321,10 @@ fn capabilities_of_a_former_owner_are_valid_for_one_term() {
         )
     };
     assert_eq!(of(former.session_capability(at(120)), at(101)), None);
+    // Verified, and used again.
+    for _ in 0..2 {
+        assert_eq!(fault(&authorizer, former.server(), read(), at(101)), None);
+    }
     authorizer.update_keys(&next.capability_keys(at(105)), at(105));
     assert_eq!(of(former.session_capability(at(120)), at(106)), None);
     assert_eq!(of(next.session_capability(at(126)), at(106)), None);
@@ -427,4 +438,64 @@ fn a_restarted_server_learns_the_ended_sessions_before_it_serves() {
     // The authorizer drops the session when all its capabilities have expired.
     authorizer.update_keys(&mds.capability_keys(at(170)), at(170));
     assert_eq!(authorizer.status().sessions, 0);
+}
+
+#[tokio::test]
+async fn the_owners_of_two_groups_each_have_their_epochs_keys_and_sessions() {
+    let one = TestMds(OwnerEpoch::new(ShardGroup(0), 9));
+    let [two, next_two] = [3, 4].map(|counter| TestMds(OwnerEpoch::new(ShardGroup(1), counter)));
+    let authorizer = authorizer_with_keys(&one);
+    // The second owner's counter is lower; it is no former owner of the first one's group.
+    authorizer.update_keys(&two.capability_keys(at(100)), at(100));
+    let credentials = |mds: &TestMds, until| {
+        let object_capability = mds.object_capability(FILE, Rights::all());
+        client(mds.session_capability(at(until)), object_capability)
+    };
+    let of = |session: SessionId, credentials, op, now| {
+        let mut request = request(credentials, op);
+        request.session = session;
+        authorizer.authorize(&request, at(now)).err()
+    };
+    for mds in [&one, &two] {
+        let of_mds = |op| of(mds.session(), credentials(mds, 120), op, 101);
+        assert_eq!((of_mds(read()), of_mds(write())), (None, None));
+        assert_eq!(of(SESSION, mds.server(), read(), 101), None);
+    }
+    // One owner's session does not go with the other's right to a file, nor with the other's number.
+    let mixed = client(
+        one.session_capability(at(120)),
+        two.object_capability(FILE, Rights::all()),
+    );
+    let refused = of(one.session(), mixed, read(), 101);
+    assert_eq!(refused, Some(CapabilityFault::Forged));
+    let refused = of(two.session(), credentials(&one, 120), read(), 101);
+    assert_eq!(refused, Some(CapabilityFault::Forged));
+    // The second group gets its next owner: the first group's is not affected, for any time.
+    authorizer.update_keys(&next_two.capability_keys(at(110)), at(110));
+    let fenced = of(SESSION, two.server(), read(), 111);
+    assert_eq!(fenced, Some(CapabilityFault::Fenced));
+    authorizer.update_keys(&one.capability_keys(at(140)), at(140));
+    assert_eq!(of(SESSION, one.server(), read(), 141), None);
+    let later = |mds: &TestMds| of(mds.session(), credentials(mds, 160), read(), 141);
+    assert_eq!(
+        [&one, &two, &next_two].map(later),
+        [None, Some(CapabilityFault::Expired), None]
+    );
+    // An owner ends sessions of its own group alone.
+    let fence = |mds: &TestMds, of: &TestMds| {
+        let op = DataOp::Fence {
+            session: of.session(),
+        };
+        let request = request(mds.server(), op);
+        authorizer.authorize(&request, at(141)).err()
+    };
+    let refused = fence(&one, &next_two);
+    assert_eq!(refused, Some(CapabilityFault::Rights));
+    assert_eq!(fence(&one, &one), None);
+    let mut keys = one.capability_keys(at(142));
+    keys.ended_sessions = vec![next_two.session(), one.session()];
+    authorizer.update_keys(&keys, at(142));
+    let ended = |mds: &TestMds| of(mds.session(), credentials(mds, 160), read(), 143);
+    assert_eq!(ended(&next_two), None);
+    assert_eq!(ended(&one), Some(CapabilityFault::Fenced));
 }

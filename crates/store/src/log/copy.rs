@@ -96,13 +96,12 @@ impl LogCopy {
         if let Some(why) = &state.closed {
             return Err(why.clone().into());
         }
-        let known = self.lowest_owner.fetch_max(group.owner.0, Relaxed);
-        if group.owner.0 < known {
-            return Err(AppendError::FormerOwner {
-                given: group.owner,
-                known: OwnerEpoch(known),
-            });
-        }
+        let follows = |known| (group.owner.may_follow(OwnerEpoch(known))).then_some(group.owner.0);
+        let obeyed = (self.lowest_owner).fetch_update(Relaxed, Relaxed, follows);
+        obeyed.map_err(|known| AppendError::FormerOwner {
+            given: group.owner,
+            known: OwnerEpoch(known),
+        })?;
         let has = state.end();
         let mut at = group.after;
         let mut is_new = at == has;
@@ -117,7 +116,8 @@ impl LogCopy {
                 continue;
             }
             // The owners of a log follow each other.
-            if record.header.epoch < epoch || record.header.epoch > group.owner {
+            let is_owners = record.header.epoch.group() == group.owner.group();
+            if !is_owners || record.header.epoch < epoch || record.header.epoch > group.owner {
                 return Err(AppendError::Malformed { after: has });
             }
             if record.bytes.len() > self.shared.options.record_max() {

@@ -52,7 +52,7 @@ pub enum LogError {
     UnknownVersion { segment: String, version: u16 },
 
     #[error(
-        "the owner epoch {given} is older than the log's epoch {found}: a newer owner has written this log since"
+        "the owner epoch {given} is not after the log's epoch {found}: a newer owner has written this log since, or that of another shard group"
     )]
     StaleEpoch {
         given: OwnerEpoch,

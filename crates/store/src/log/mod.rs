@@ -180,8 +180,8 @@ impl Log {
                 create_first_segment(&disk, &options, at).await?
             }
         };
-        let epoch = options.epoch.unwrap_or(OwnerEpoch(found.epoch.0 + 1));
-        if epoch < found.epoch {
+        let epoch = options.epoch.unwrap_or_else(|| found.epoch.after(1));
+        if !epoch.may_follow(found.epoch) {
             return Err(LogError::StaleEpoch {
                 given: epoch,
                 found: found.epoch,

@@ -15,11 +15,12 @@ pub(super) async fn adopt(target: &Arc<Target>, owner: OwnerMark) -> Result<(), 
     target.closing.check_open()?;
     let identity = &target.identity;
     let known = identity.known().owner;
-    if owner.epoch < known.epoch || (owner.epoch == known.epoch && owner.run != known.run) {
+    let is_other_run = owner.epoch == known.epoch && owner.run != known.run;
+    if !owner.epoch.may_follow(known.epoch) || is_other_run {
         return Err(FsError::TargetDown {
             ost: identity.ost,
             reason: format!(
-                "it knows the metadata server's owner epoch {}; the owner epoch {} is stale or that of a restored copy",
+                "it knows the metadata server's owner epoch {}; the owner epoch {} is stale, that of a restored copy, or of another shard group",
                 known.epoch, owner.epoch
             ),
         });

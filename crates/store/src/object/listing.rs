@@ -56,7 +56,7 @@ impl ObjectListing {
                 *highest = above.max(*highest);
             }
             for id in objects_in(&self.disk, &dir).await? {
-                if id.generation.window() <= since {
+                if id.generation.window() <= since.counter() {
                     continue;
                 }
                 inventory.newer_objects += 1;

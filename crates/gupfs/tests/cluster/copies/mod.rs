@@ -5,6 +5,7 @@ mod commands;
 mod copied_cluster;
 mod faults;
 mod lost_client;
+mod many_sessions;
 mod refused;
 mod secured_etcd;
 mod verified;

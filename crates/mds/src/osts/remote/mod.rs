@@ -16,10 +16,10 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
 impl Targets {
-    /// Map epochs of an owner are above those of its predecessors.
+    /// Map epochs of an owner are above those of its predecessors. The owner of one shard group makes the map.
     pub fn begin_epochs(&self, owner: OwnerEpoch) {
         if self.dial.is_some() {
-            self.epoch.store((owner.0 << 20) + 1, Release);
+            self.epoch.store((owner.counter() << 20) + 1, Release);
         }
     }
 
