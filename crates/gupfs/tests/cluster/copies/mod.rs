@@ -5,6 +5,8 @@ mod commands;
 mod copied_cluster;
 mod faults;
 mod lost_client;
+mod power_cuts;
 mod refused;
 mod secured_etcd;
+mod silent_hosts;
 mod verified;
