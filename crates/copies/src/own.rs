@@ -92,11 +92,15 @@ impl MetadataCopy {
     /// As `CopiesError` says; the process must end.
     pub async fn own(&self) -> Result<OwnedStore, CopiesError> {
         self.host.open(self.options.may_begin).await?;
-        tokio::select! {
+        let owned = tokio::select! {
             biased;
             error = self.host.failed() => Err(KvError::from(error).into()),
             owned = self.wait_to_own() => owned,
-        }
+        };
+        owned.map_err(|error| match error {
+            CopiesError::Store(error) => CopiesError::Failed(error),
+            error => error,
+        })
     }
 
     async fn wait_to_own(&self) -> Result<OwnedStore, CopiesError> {

@@ -319,6 +319,7 @@ async fn serve(
         Ok(store) => store,
         Err(
             error @ (CopiesError::Store(_)
+            | CopiesError::Failed(_)
             | CopiesError::Deposed(_)
             | CopiesError::Files(_)
             | CopiesError::SameIdentity { .. }),

@@ -1,5 +1,6 @@
 //! `gupfs mds` where the metadata has copies on several hosts: this process has one of them, and owns the metadata when the arbiter says so.
 
+use super::failed_copy::wait_for_space;
 use super::mds::{Settings, mds_options};
 use super::start_metrics;
 use crate::amount::show_time;
@@ -37,6 +38,8 @@ pub enum Ended {
     Stopped,
     /// Another host owns the metadata: this process starts again, as a copy.
     Deposed(String),
+    /// The copy has failed, or the owner's own log: this process starts again when the disk has space.
+    Failed(String),
 }
 
 /// What the steps of the process share.
@@ -139,6 +142,20 @@ pub async fn run(
     if let Some(metrics) = metrics {
         metrics.stop();
     }
+    let ended = match ended {
+        Ok(Ended::Failed(why)) => {
+            tracing::error!(why, "this copy of the metadata has failed");
+            // As if the process had ended: others must not take it for one that can take over.
+            process.stop_serving();
+            let output = (platform, settings.json);
+            match wait_for_space(&store.dir, &mut stop_events, output).await {
+                Ok(None) => Ok(Ended::Failed(why)),
+                Ok(Some(_)) => Ok(Ended::Stopped),
+                Err(error) => Err(error),
+            }
+        }
+        ended => ended,
+    };
     let _ = std::fs::remove_file(store.dir.pid());
     ended
 }
@@ -200,6 +217,9 @@ impl CopyProcess<'_> {
                 Ok(owned) => owned,
                 // It had taken the register, and another copy took it before this one served.
                 Err(CopiesError::Deposed(why)) => return Ok(Ended::Deposed(why)),
+                Err(error @ CopiesError::Failed(_)) => {
+                    return Ok(Ended::Failed(failed(&error).to_string()));
+                }
                 Err(error) => return Err(failed(&error)),
             },
         };
@@ -235,13 +255,18 @@ impl CopyProcess<'_> {
             biased;
             why = ownership.ended() => {
                 self.release(&ownership).await;
-                return Ok(Ended::Deposed(why));
+                return Ok(match mds.failure() {
+                    Some(_) => Ended::Failed(why),
+                    None => Ended::Deposed(why),
+                });
             }
             () = ownership.move_wanted() => {
                 let why = "another copy is to own the metadata";
                 print_event(self.settings.json, "moving", why);
-                self.hand_over(&mds, &ownership).await?;
-                return Ok(Ended::Deposed(why.into()));
+                return Ok(match self.hand_over(&mds, &ownership).await {
+                    Ok(_) => Ended::Deposed(why.into()),
+                    Err(error) => Ended::Failed(error.to_string()),
+                });
             }
             why = stop_events.wait() => why,
             error = wait_for_store_failure(Some(&mds), None, &self.platform.clock) => {
@@ -252,7 +277,9 @@ impl CopyProcess<'_> {
         print_event(self.settings.json, "stopping", &why);
         let text = match self.hand_over(&mds, &ownership).await? {
             Ended::Stopped => "stopped; all data is kept".to_string(),
-            Ended::Deposed(why) => format!("stopped; another host serves the metadata: {why}"),
+            Ended::Deposed(why) | Ended::Failed(why) => {
+                format!("stopped; another host serves the metadata: {why}")
+            }
         };
         print_event(self.settings.json, "stopped", &text);
         Ok(Ended::Stopped)

@@ -4,6 +4,7 @@
 mod commands;
 mod copied_cluster;
 mod faults;
+mod full_disks;
 mod lost_client;
 mod power_cuts;
 mod refused;
