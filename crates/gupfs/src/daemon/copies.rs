@@ -16,8 +16,9 @@ use crate::node::{
 };
 use crate::store_dir::LockedStore;
 use crate::stores::{CopyDirectory, DescriptorBudget, metadata_store_id, refuse_lost_metadata};
+use futures_util::future::BoxFuture;
 use gupfs_copies::{CopiesError, CopyOptions, MetadataCopy, OwnedStore, Ownership};
-use gupfs_mds::{Mds, MetaHandler};
+use gupfs_mds::{Mds, MetaHandler, Successor};
 use gupfs_platform::{Arbiter, BootTime, Disk, Platform};
 use gupfs_proto::copy::{CopyReply, CopyRequest};
 use gupfs_proto::{CopyRun, VirtualShards};
@@ -40,6 +41,23 @@ pub enum Ended {
     Deposed(String),
     /// The copy has failed, or the owner's own log: this process starts again when the disk has space.
     Failed(String),
+}
+
+/// The other copies, where this host's disk has only its reserve left.
+struct CopySuccessor(Arc<Ownership>);
+
+impl Successor for CopySuccessor {
+    fn replace_full_owner(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let moves = self.0.move_to_room().await;
+            if moves {
+                tracing::warn!(
+                    "the disk of this metadata server has only its reserve left: another copy is to own the metadata; free space on it"
+                );
+            }
+            moves
+        })
+    }
 }
 
 /// What the steps of the process share.
@@ -237,6 +255,7 @@ impl CopyProcess<'_> {
         options.dial = Some(self.oss_connections.clone());
         options.key = self.identity.cluster_key();
         options.hands_over = true;
+        options.successor = Some(Arc::new(CopySuccessor(ownership.clone())));
         options.kept_memory = kept_memory;
         let mds = tokio::select! {
             biased;

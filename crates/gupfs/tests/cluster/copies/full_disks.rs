@@ -120,6 +120,11 @@ fn an_owner_whose_disk_is_full_is_followed_by_a_copy_and_comes_back_when_there_i
     an_owner_is_followed(0);
 }
 
+#[test]
+fn an_owner_whose_disk_has_only_its_reserve_left_is_followed_by_a_copy() {
+    an_owner_is_followed(64 << 20);
+}
+
 /// The owner's disk has only so many bytes left.
 fn an_owner_is_followed(rest: u64) {
     let Some((cluster, disk)) = with_a_small_disk(0) else {
