@@ -21,6 +21,7 @@ use gupfs_platform::arbiter::limits::CLOCK_PERCENT;
 use gupfs_proto::copy::{CopiesReport, CopyLogState, CopyOp, CopyState};
 use gupfs_proto::{CopyRun, OwnerEpoch};
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
+use gupfs_store::log::LogError;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -98,6 +99,8 @@ impl MetadataCopy {
             owned = self.wait_to_own() => owned,
         };
         owned.map_err(|error| match error {
+            // Another host has taken the register before this one served: the disk is well.
+            CopiesError::Store(KvError::Log(LogError::Copies(why))) => CopiesError::Deposed(why),
             CopiesError::Store(error) => CopiesError::Failed(error),
             error => error,
         })

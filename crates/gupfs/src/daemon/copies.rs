@@ -23,8 +23,8 @@ use gupfs_platform::{Arbiter, BootTime, Disk, Platform};
 use gupfs_proto::copy::{CopyReply, CopyRequest};
 use gupfs_proto::{CopyRun, VirtualShards};
 use gupfs_rpc::{AuthKey, Handlers, OssConnections, ProcessIdentity, Role, SendDeadline};
-use gupfs_store::kv::KvOptions;
-use gupfs_store::log::LogOptions;
+use gupfs_store::kv::{Kv, KvOptions};
+use gupfs_store::log::{LogError, LogOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,6 +206,14 @@ fn refuse_unless_possible(store: &LockedStore, settings: &Settings) -> CliResult
     }
 }
 
+/// An owner whose own log has failed gives its right up, too. The log also closes when the copies obey another owner: then its disk is well.
+fn deposed(kv: &Kv, why: String) -> Ended {
+    match kv.closed() {
+        None | Some(LogError::Copies(_)) => Ended::Deposed(why),
+        Some(_) => Ended::Failed(why),
+    }
+}
+
 impl CopyProcess<'_> {
     async fn run(
         &self,
@@ -251,7 +259,13 @@ impl CopyProcess<'_> {
         let ownership = Arc::new(ownership);
         let _ = self.parts.ownership.set(ownership.clone());
         let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-        let mut options = mds_options(self.settings, store, (kv, found), disk, self.platform);
+        let mut options = mds_options(
+            self.settings,
+            store,
+            (kv.clone(), found),
+            disk,
+            self.platform,
+        );
         options.dial = Some(self.oss_connections.clone());
         options.key = self.identity.cluster_key();
         options.hands_over = true;
@@ -259,8 +273,14 @@ impl CopyProcess<'_> {
         options.kept_memory = kept_memory;
         let mds = tokio::select! {
             biased;
-            why = ownership.ended() => return Ok(Ended::Deposed(why)),
-            mds = Mds::start(options) => mds.map_err(|error| failed(&error))?,
+            why = ownership.ended() => return Ok(deposed(&kv, why)),
+            mds = Mds::start(options) => match mds {
+                Ok(mds) => mds,
+                Err(error) if kv.closed().is_some() => {
+                    return Ok(Ended::Failed(failed(&error).to_string()));
+                }
+                Err(error) => return Err(failed(&error)),
+            },
         };
         store.finish()?;
         self.serve(store, &mds);
@@ -274,10 +294,7 @@ impl CopyProcess<'_> {
             biased;
             why = ownership.ended() => {
                 self.release(&ownership).await;
-                return Ok(match mds.failure() {
-                    Some(_) => Ended::Failed(why),
-                    None => Ended::Deposed(why),
-                });
+                return Ok(deposed(&kv, why));
             }
             () = ownership.move_wanted() => {
                 let why = "another copy is to own the metadata";
