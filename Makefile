@@ -78,6 +78,7 @@ test-long:
 	GUPFS_CUTS=200 GUPFS_KILLS=100 $(CARGO) test --workspace --test power_cut
 	GUPFS_CLUSTER_KILLS=200 $(CARGO) test --workspace --test cluster servers_are_killed
 	GUPFS_COPIES_KILLS=200 $(CARGO) test --workspace --test cluster owners_are_killed -- --nocapture
+	GUPFS_COPIES_CUTS=20 $(CARGO) test --workspace --test cluster power_cuts_of_any_servers -- --nocapture
 	GUPFS_CLUSTER_CUTS=60 $(CARGO) test --workspace --test cluster power_cuts_of
 	GUPFS_CLUSTER_AWAY=30,300 $(CARGO) test --workspace --test cluster after_a_long_cut
 	GUPFS_CLUSTER_JUMPS=30 $(CARGO) test --workspace --test cluster wall_clocks

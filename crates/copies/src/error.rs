@@ -37,6 +37,9 @@ pub enum CopiesError {
     TooManyCopies(usize),
     #[error("the metadata cannot be opened")]
     Store(#[from] KvError),
+    /// The copy was open, and its log or index failed: its disk fails or is full. A process that opens it again can be brought up to date.
+    #[error("this copy of the metadata has failed")]
+    Failed(#[source] KvError),
     #[error("{0}")]
     Files(String),
     /// An administrator asked for something that is not possible.

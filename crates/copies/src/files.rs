@@ -22,6 +22,9 @@ pub trait CopyFiles: Send + Sync + 'static {
     /// Removes the log and the index, which are closed: both are new and empty afterwards.
     fn clear(&self) -> BoxFuture<'static, Result<(), String>>;
 
+    /// Whether the disk has more than the reserve of the metadata left, so that an owner lets it grow. True if that cannot be found out.
+    fn has_room(&self) -> BoxFuture<'static, bool>;
+
     /// The list of the clients' keys as this host has it; None if it has none. It may wait for the disk.
     ///
     /// # Errors

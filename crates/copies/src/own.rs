@@ -21,6 +21,7 @@ use gupfs_platform::arbiter::limits::CLOCK_PERCENT;
 use gupfs_proto::copy::{CopiesReport, CopyLogState, CopyOp, CopyState};
 use gupfs_proto::{CopyRun, OwnerEpoch};
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
+use gupfs_store::log::LogError;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -92,11 +93,17 @@ impl MetadataCopy {
     /// As `CopiesError` says; the process must end.
     pub async fn own(&self) -> Result<OwnedStore, CopiesError> {
         self.host.open(self.options.may_begin).await?;
-        tokio::select! {
+        let owned = tokio::select! {
             biased;
             error = self.host.failed() => Err(KvError::from(error).into()),
             owned = self.wait_to_own() => owned,
-        }
+        };
+        owned.map_err(|error| match error {
+            // Another host has taken the register before this one served: the disk is well.
+            CopiesError::Store(KvError::Log(LogError::Copies(why))) => CopiesError::Deposed(why),
+            CopiesError::Store(error) => CopiesError::Failed(error),
+            error => error,
+        })
     }
 
     async fn wait_to_own(&self) -> Result<OwnedStore, CopiesError> {

@@ -2,6 +2,7 @@
 
 use crate::limits::{REBUILD_AFTER, SCRUB_PERIOD};
 use crate::osts::TargetHandle;
+use crate::successor::Successor;
 use crate::survey::SurveyedTarget;
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
@@ -46,6 +47,8 @@ pub struct MdsOptions {
     pub keep_sessions: bool,
     /// Another server goes on at once when this one stops: programs wait for the stop, so it leaves to the other one what takes long.
     pub hands_over: bool,
+    /// Who owns the metadata instead when this server's disk has only its reserve left; None: no other server can.
+    pub successor: Option<Arc<dyn Successor>>,
     /// Everything that the former owner answered is in the store, although it may not have stopped in order: no client has to replay a change.
     pub kept_memory: bool,
 }
@@ -77,6 +80,7 @@ impl MdsOptions {
             scrub_period: Some(SCRUB_PERIOD),
             keep_sessions: false,
             hands_over: false,
+            successor: None,
             kept_memory: false,
         }
     }

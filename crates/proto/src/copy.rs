@@ -80,6 +80,8 @@ pub struct CopyState {
     pub shards: VirtualShards,
     /// The newest owner that it has heard of.
     pub epoch: OwnerEpoch,
+    /// Its disk has more than the reserve for removals left. Only in replies to `State`.
+    pub has_room: bool,
     pub log: CopyLogState,
 }
 

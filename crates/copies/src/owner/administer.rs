@@ -2,9 +2,11 @@
 
 use super::{OwnerShared, Ownership};
 use crate::error::CopiesError;
+use crate::limits::ASK_TIMEOUT;
 use crate::register::Standing;
+use futures_util::future::join_all;
 use gupfs_proto::CopyId;
-use gupfs_proto::copy::CopiesChange;
+use gupfs_proto::copy::{CopiesChange, CopyOp};
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Ownership {
@@ -16,6 +18,26 @@ impl Ownership {
         match change {
             CopiesChange::Move { to } => self.shared.begin_move(*to).await,
             CopiesChange::Remove { copy } => self.shared.remove(*copy).await,
+        }
+    }
+
+    /// Has a copy own the metadata that counts and whose disk has room; false if there is none, or the register cannot be changed now.
+    pub async fn move_to_room(&self) -> bool {
+        let shared = &self.shared;
+        if shared.is_moving.load(SeqCst) {
+            return true;
+        }
+        let asked = shared.counting().into_iter().map(|copy| async move {
+            let state = copy.state(CopyOp::State, ASK_TIMEOUT).await;
+            state.is_ok_and(|state| state.has_room).then_some(copy.id)
+        });
+        let Some(to) = join_all(asked).await.into_iter().flatten().next() else {
+            return false;
+        };
+        tokio::select! {
+            biased;
+            moved = shared.begin_move(to) => moved.is_ok(),
+            () = shared.platform.clock.sleep(ASK_TIMEOUT) => false,
         }
     }
 

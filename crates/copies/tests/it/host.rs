@@ -44,6 +44,8 @@ pub struct Host {
     pub runs: AtomicU64,
     /// Another task injects a fault here.
     pub is_reserved: AtomicBool,
+    /// Its disk has more than its reserve left.
+    pub has_room: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
@@ -67,6 +69,7 @@ pub struct Owned {
 
 struct SimulatedFiles {
     disk: Disk,
+    has_room: Arc<AtomicBool>,
     index: Arc<Mutex<FakeIndex>>,
     key_list: Arc<Mutex<Option<Bytes>>>,
     /// The index of this process, which a later one does not share.
@@ -94,6 +97,10 @@ impl CopyFiles for SimulatedFiles {
             }
             disk.sync_dir(".").await.map_err(|error| error.to_string())
         })
+    }
+
+    fn has_room(&self) -> BoxFuture<'static, bool> {
+        Box::pin(std::future::ready(self.has_room.load(SeqCst)))
     }
 
     fn read_key_list(&self) -> Result<Option<Bytes>, String> {
@@ -145,6 +152,7 @@ impl Host {
             disk: Mutex::new(new_disk(random.u64())),
             index: Arc::new(Mutex::new(FakeIndex::new())),
             key_list: Arc::default(),
+            has_room: Arc::new(AtomicBool::new(true)),
             process: Mutex::new(None),
             runs: AtomicU64::new(0),
             is_reserved: AtomicBool::new(false),
@@ -195,6 +203,7 @@ impl Host {
             arbiter: Arbiter::fake(self.arbiter.clone()),
             files: Arc::new(SimulatedFiles {
                 disk: self.disk.lock().disk(),
+                has_room: self.has_room.clone(),
                 index: self.index.clone(),
                 key_list: self.key_list.clone(),
                 own: Mutex::new(index),
@@ -319,6 +328,7 @@ async fn serve(
         Ok(store) => store,
         Err(
             error @ (CopiesError::Store(_)
+            | CopiesError::Failed(_)
             | CopiesError::Deposed(_)
             | CopiesError::Files(_)
             | CopiesError::SameIdentity { .. }),

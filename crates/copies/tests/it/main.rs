@@ -3,6 +3,7 @@
 
 mod cluster;
 mod faults;
+mod full;
 mod host;
 mod identity;
 mod own_failure;

@@ -142,7 +142,14 @@ impl Serve {
             let ended = daemon::copies::run(store, settings, arbiter, &platform, began).await?;
             match ended {
                 Ended::Stopped => Ok(()),
-                Ended::Deposed(why) => Err(start_again(self.json, &why)),
+                Ended::Deposed(why) => {
+                    let why = format!("{why}; this host goes on as a copy");
+                    Err(start_again(self.json, "deposed", &why))
+                }
+                Ended::Failed(why) => {
+                    let why = format!("{why} This process starts again");
+                    Err(start_again(self.json, "failed", &why))
+                }
             }
         };
         daemon::serve(&threads, BusyPoll::OF_METADATA_SERVER, run).map(|()| Exit::Fine)
@@ -198,19 +205,15 @@ fn no_etcd(what: &str) -> CliError {
 }
 
 /// Starts this program anew, as a copy, in the same process: nothing that it had in memory is left. Returns only if that fails.
-fn start_again(json: bool, why: &str) -> CliError {
-    print_event(
-        json,
-        "deposed",
-        &format!("{why}; this host goes on as a copy"),
-    );
+fn start_again(json: bool, event: &str, why: &str) -> CliError {
+    print_event(json, event, why);
     let mut arguments = std::env::args_os();
     let name = arguments.next();
     let error = std::process::Command::new("/proc/self/exe")
         .arg0(name.unwrap_or_default())
         .args(arguments)
         .exec();
-    CliError::new("another host owns the metadata, and this program cannot start again as a copy")
+    CliError::new("this program cannot start again as a copy of the metadata")
         .because(&error)
         .todo("start it again")
 }

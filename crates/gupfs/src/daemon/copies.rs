@@ -1,5 +1,6 @@
 //! `gupfs mds` where the metadata has copies on several hosts: this process has one of them, and owns the metadata when the arbiter says so.
 
+use super::failed_copy::wait_for_space;
 use super::mds::{Settings, mds_options};
 use super::start_metrics;
 use crate::amount::show_time;
@@ -15,14 +16,15 @@ use crate::node::{
 };
 use crate::store_dir::LockedStore;
 use crate::stores::{CopyDirectory, DescriptorBudget, metadata_store_id, refuse_lost_metadata};
+use futures_util::future::BoxFuture;
 use gupfs_copies::{CopiesError, CopyOptions, MetadataCopy, OwnedStore, Ownership};
-use gupfs_mds::{Mds, MetaHandler};
+use gupfs_mds::{Mds, MetaHandler, Successor};
 use gupfs_platform::{Arbiter, BootTime, Disk, Platform};
 use gupfs_proto::copy::{CopyReply, CopyRequest};
 use gupfs_proto::{CopyRun, VirtualShards};
 use gupfs_rpc::{AuthKey, Handlers, OssConnections, ProcessIdentity, Role, SendDeadline};
-use gupfs_store::kv::KvOptions;
-use gupfs_store::log::LogOptions;
+use gupfs_store::kv::{Kv, KvOptions};
+use gupfs_store::log::{LogError, LogOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +39,25 @@ pub enum Ended {
     Stopped,
     /// Another host owns the metadata: this process starts again, as a copy.
     Deposed(String),
+    /// The copy has failed, or the owner's own log: this process starts again when the disk has space.
+    Failed(String),
+}
+
+/// The other copies, where this host's disk has only its reserve left.
+struct CopySuccessor(Arc<Ownership>);
+
+impl Successor for CopySuccessor {
+    fn replace_full_owner(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let moves = self.0.move_to_room().await;
+            if moves {
+                tracing::warn!(
+                    "the disk of this metadata server has only its reserve left: another copy is to own the metadata; free space on it"
+                );
+            }
+            moves
+        })
+    }
 }
 
 /// What the steps of the process share.
@@ -139,6 +160,20 @@ pub async fn run(
     if let Some(metrics) = metrics {
         metrics.stop();
     }
+    let ended = match ended {
+        Ok(Ended::Failed(why)) => {
+            tracing::error!(why, "this copy of the metadata has failed");
+            // As if the process had ended: others must not take it for one that can take over.
+            process.stop_serving();
+            let output = (platform, settings.json);
+            match wait_for_space(&store.dir, &mut stop_events, output).await {
+                Ok(None) => Ok(Ended::Failed(why)),
+                Ok(Some(_)) => Ok(Ended::Stopped),
+                Err(error) => Err(error),
+            }
+        }
+        ended => ended,
+    };
     let _ = std::fs::remove_file(store.dir.pid());
     ended
 }
@@ -171,6 +206,14 @@ fn refuse_unless_possible(store: &LockedStore, settings: &Settings) -> CliResult
     }
 }
 
+/// An owner whose own log has failed gives its right up, too. The log also closes when the copies obey another owner: then its disk is well.
+fn deposed(kv: &Kv, why: String) -> Ended {
+    match kv.closed() {
+        None | Some(LogError::Copies(_)) => Ended::Deposed(why),
+        Some(_) => Ended::Failed(why),
+    }
+}
+
 impl CopyProcess<'_> {
     async fn run(
         &self,
@@ -200,6 +243,9 @@ impl CopyProcess<'_> {
                 Ok(owned) => owned,
                 // It had taken the register, and another copy took it before this one served.
                 Err(CopiesError::Deposed(why)) => return Ok(Ended::Deposed(why)),
+                Err(error @ CopiesError::Failed(_)) => {
+                    return Ok(Ended::Failed(failed(&error).to_string()));
+                }
                 Err(error) => return Err(failed(&error)),
             },
         };
@@ -213,15 +259,28 @@ impl CopyProcess<'_> {
         let ownership = Arc::new(ownership);
         let _ = self.parts.ownership.set(ownership.clone());
         let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-        let mut options = mds_options(self.settings, store, (kv, found), disk, self.platform);
+        let mut options = mds_options(
+            self.settings,
+            store,
+            (kv.clone(), found),
+            disk,
+            self.platform,
+        );
         options.dial = Some(self.oss_connections.clone());
         options.key = self.identity.cluster_key();
         options.hands_over = true;
+        options.successor = Some(Arc::new(CopySuccessor(ownership.clone())));
         options.kept_memory = kept_memory;
         let mds = tokio::select! {
             biased;
-            why = ownership.ended() => return Ok(Ended::Deposed(why)),
-            mds = Mds::start(options) => mds.map_err(|error| failed(&error))?,
+            why = ownership.ended() => return Ok(deposed(&kv, why)),
+            mds = Mds::start(options) => match mds {
+                Ok(mds) => mds,
+                Err(error) if kv.closed().is_some() => {
+                    return Ok(Ended::Failed(failed(&error).to_string()));
+                }
+                Err(error) => return Err(failed(&error)),
+            },
         };
         store.finish()?;
         self.serve(store, &mds);
@@ -235,13 +294,15 @@ impl CopyProcess<'_> {
             biased;
             why = ownership.ended() => {
                 self.release(&ownership).await;
-                return Ok(Ended::Deposed(why));
+                return Ok(deposed(&kv, why));
             }
             () = ownership.move_wanted() => {
                 let why = "another copy is to own the metadata";
                 print_event(self.settings.json, "moving", why);
-                self.hand_over(&mds, &ownership).await?;
-                return Ok(Ended::Deposed(why.into()));
+                return Ok(match self.hand_over(&mds, &ownership).await {
+                    Ok(_) => Ended::Deposed(why.into()),
+                    Err(error) => Ended::Failed(error.to_string()),
+                });
             }
             why = stop_events.wait() => why,
             error = wait_for_store_failure(Some(&mds), None, &self.platform.clock) => {
@@ -252,7 +313,9 @@ impl CopyProcess<'_> {
         print_event(self.settings.json, "stopping", &why);
         let text = match self.hand_over(&mds, &ownership).await? {
             Ended::Stopped => "stopped; all data is kept".to_string(),
-            Ended::Deposed(why) => format!("stopped; another host serves the metadata: {why}"),
+            Ended::Deposed(why) | Ended::Failed(why) => {
+                format!("stopped; another host serves the metadata: {why}")
+            }
         };
         print_event(self.settings.json, "stopped", &text);
         Ok(Ended::Stopped)

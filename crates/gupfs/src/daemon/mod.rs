@@ -6,6 +6,7 @@
 //! Enter  at `mds::run`, `oss::run`, `mount::run`.
 
 pub mod copies;
+mod failed_copy;
 pub mod mds;
 pub mod mount;
 pub mod oss;

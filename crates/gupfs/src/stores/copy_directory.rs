@@ -6,6 +6,7 @@ use crate::store_dir::{StoreDir, make_dir};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use gupfs_copies::CopyFiles;
+use gupfs_mds::allows_growth;
 use gupfs_platform::{Disk, Platform};
 use gupfs_store::index::Index;
 use std::io::ErrorKind;
@@ -47,6 +48,14 @@ impl CopyFiles for CopyDirectory {
         let (mds, log, index) = (self.mds.clone(), self.log.clone(), self.index.clone());
         let tasks = self.platform.tasks.clone();
         Box::pin(async move { tasks.blocking(move || clear(&mds, &[log, index])).await })
+    }
+
+    fn has_room(&self) -> BoxFuture<'static, bool> {
+        let mds = self.mds.clone();
+        Box::pin(async move {
+            let space = async { Disk::real(&mds)?.space().await }.await;
+            space.map_or(true, |space| allows_growth(&space))
+        })
     }
 
     fn read_key_list(&self) -> Result<Option<Bytes>, String> {

@@ -6,6 +6,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+/// A hardware address that no interface has.
+const NOBODY: &str = "02:00:00:00:00:01";
+
 /// How a host is disconnected.
 #[derive(Clone, Copy, Debug)]
 pub enum Cut {
@@ -91,6 +94,22 @@ impl Networks {
 
     pub fn heal(&self, host: &str, how: Cut) {
         self.turn(host, how, ["up", "master switch"]);
+    }
+
+    /// From now on nothing that one host sends reaches the other, without an error: it has a wrong hardware address of it. The other direction
+    /// goes on.
+    pub fn lose(&self, from: &str, to: &str) {
+        let (network, address) = (self.network(from), self.address(to));
+        ip(&format!(
+            "-n {network} neighbour replace {address} lladdr {NOBODY} dev eth0 nud permanent"
+        ))
+        .unwrap();
+    }
+
+    /// Ends `lose`.
+    pub fn deliver(&self, from: &str, to: &str) {
+        let (network, address) = (self.network(from), self.address(to));
+        ip(&format!("-n {network} neighbour delete {address} dev eth0")).unwrap();
     }
 
     fn turn(&self, host: &str, how: Cut, [card, plug]: [&str; 2]) {

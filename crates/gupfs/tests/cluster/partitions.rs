@@ -16,7 +16,7 @@ const HOSTS: [&str; 5] = ["mds", "oss0", "oss1", "mnt0", "mnt1"];
 const SHORT: Duration = Duration::from_secs(5);
 
 /// Cuts that end sessions: none by default, because each takes long.
-fn long_cuts() -> Vec<Duration> {
+pub fn long_cuts() -> Vec<Duration> {
     let set = std::env::var("GUPFS_CLUSTER_AWAY").unwrap_or_default();
     let words = set.split(',').filter(|word| !word.is_empty());
     let cuts: Vec<Duration> = words

@@ -139,14 +139,18 @@ pub struct DaemonHosts {
 }
 
 impl DaemonHosts {
-    fn before(&self, daemon: &str) -> Vec<String> {
+    pub fn before(&self, daemon: &str) -> Vec<String> {
         self.before.get(daemon).cloned().unwrap_or_default()
+    }
+
+    pub fn address(&self, daemon: &str) -> String {
+        let address = self.addresses.get(daemon);
+        address.map_or("127.0.0.1", String::as_str).to_string()
     }
 
     /// An address with a free port.
     fn listens(&self, daemon: &str) -> String {
-        let address = self.addresses.get(daemon);
-        format!("{}:0", address.map_or("127.0.0.1", String::as_str))
+        format!("{}:0", self.address(daemon))
     }
 }
 
@@ -395,7 +399,7 @@ impl TestCluster {
 }
 
 /// `gupfs` with a command prefix.
-fn command_after(before: &[String]) -> Command {
+pub fn command_after(before: &[String]) -> Command {
     let gupfs = command();
     let [program, words @ ..] = before else {
         return gupfs;

@@ -5,6 +5,7 @@ use crate::osts::Targets;
 use crate::placement::Placement;
 use crate::reserve::{MetadataReserve, allows_growth};
 use crate::store::MetadataStore;
+use crate::successor::Successor;
 use gupfs_platform::{Clock, Disk};
 use gupfs_store::log::Headroom;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub struct SpaceWatch {
     pub targets: Arc<Targets>,
     pub placement: Arc<Placement>,
     pub reserve: Arc<MetadataReserve>,
+    pub successor: Option<Arc<dyn Successor>>,
     pub clock: Clock,
 }
 
@@ -45,6 +47,10 @@ impl SpaceWatch {
             }
         };
         let allowed = log_has_room && disk_has_room;
+        // Until the other one owns the metadata this server lets them grow: programs see no error.
+        if !allowed && self.is_replaced().await {
+            return;
+        }
         if self.reserve.set_growth_allowed(allowed) != allowed {
             if allowed {
                 tracing::info!("the metadata disk has free space again; all changes are allowed");
@@ -54,5 +60,13 @@ impl SpaceWatch {
                 );
             }
         }
+    }
+
+    /// Whether another server is about to own the metadata.
+    async fn is_replaced(&self) -> bool {
+        let Some(successor) = &self.successor else {
+            return false;
+        };
+        successor.replace_full_owner().await
     }
 }

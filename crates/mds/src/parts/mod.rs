@@ -40,6 +40,7 @@ use crate::shard_driver::ShardDriver;
 use crate::stats::MdsStats;
 use crate::stopping_targets::StoppingTargets;
 use crate::store::MetadataStore;
+use crate::successor::Successor;
 use crate::target_records::{TargetRecords, TargetRecordsParts};
 use crate::truncates::TruncateRunner;
 use crate::waits::WaitList;
@@ -73,6 +74,7 @@ pub struct MdsPartsInput {
     pub keeps_sessions: bool,
     /// Another server may go on at any moment, and must know what sessions may have leases and locks on.
     pub records_interests: bool,
+    pub successor: Option<Arc<dyn Successor>>,
     pub rebuild_after: Option<Duration>,
     /// Bytes that the resync may copy a second.
     pub resync_rate: Option<u64>,
@@ -194,6 +196,7 @@ impl MdsParts {
                 targets: input.targets.clone(),
                 placement: lower.placement.clone(),
                 reserve: lower.reserve.clone(),
+                successor: input.successor,
                 clock: clock.clone(),
             }),
             sweep,

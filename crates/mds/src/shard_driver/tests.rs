@@ -59,6 +59,7 @@ async fn parts() -> MdsParts {
         issuer: None,
         keeps_sessions: false,
         records_interests: false,
+        successor: None,
         rebuild_after: None,
         resync_rate: None,
         scrub_period: None,

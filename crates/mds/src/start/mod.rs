@@ -199,6 +199,7 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
         issuer,
         keeps_sessions: options.keep_sessions,
         records_interests: options.hands_over && options.keep_sessions,
+        successor: options.successor,
         rebuild_after: options.rebuild_after,
         resync_rate: options.resync_rate,
         scrub_period: options.scrub_period,

@@ -15,7 +15,15 @@ pub struct EtcdMembers {
     quota: u64,
     /// None: clients use no TLS.
     certificates: Option<Certificates>,
+    host: EtcdHost,
     _alone: parking_lot::MutexGuard<'static, ()>,
+}
+
+/// The host of all members and of their commands.
+struct EtcdHost {
+    /// The words before a command that has it run there.
+    before: Vec<String>,
+    address: String,
 }
 
 pub struct EtcdMember {
@@ -47,6 +55,24 @@ impl EtcdMember {
     }
 }
 
+impl EtcdHost {
+    fn local() -> EtcdHost {
+        EtcdHost {
+            before: Vec::new(),
+            address: "127.0.0.1".into(),
+        }
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let [first, words @ ..] = &self.before[..] else {
+            return Command::new(program(name));
+        };
+        let mut command = Command::new(first);
+        command.args(words).arg(program(name));
+        command
+    }
+}
+
 fn program(name: &str) -> OsString {
     let variable = format!("GUPFS_{}", name.to_uppercase());
     std::env::var_os(variable).unwrap_or_else(|| name.into())
@@ -62,18 +88,29 @@ fn free_port() -> u16 {
 
 /// None, and the test is counted as not run, where etcd is not installed.
 pub fn start(count: usize, quota: u64) -> Option<EtcdMembers> {
-    start_members(count, quota, None)
+    start_members(count, quota, None, EtcdHost::local())
+}
+
+/// As `start`, one member on the host of this address, where a command runs after the words `before`.
+#[allow(dead_code)] // the arbiter's own tests need no hosts
+pub fn start_on(before: &[String], address: &str, quota: u64) -> Option<EtcdMembers> {
+    let host = EtcdHost {
+        before: before.to_vec(),
+        address: address.to_string(),
+    };
+    start_members(1, quota, None, host)
 }
 
 /// As `start`, and members and clients need these certificates.
 pub fn start_secured(count: usize, quota: u64, own: Certificates) -> Option<EtcdMembers> {
-    start_members(count, quota, Some(own))
+    start_members(count, quota, Some(own), EtcdHost::local())
 }
 
 fn start_members(
     count: usize,
     quota: u64,
     certificates: Option<Certificates>,
+    host: EtcdHost,
 ) -> Option<EtcdMembers> {
     // One etcd at a time: its elections depend on time.
     static ALONE: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
@@ -94,6 +131,7 @@ fn start_members(
         dir: tempfile::tempdir().unwrap(),
         quota,
         certificates,
+        host,
         _alone: alone,
     };
     for number in 0..count {
@@ -113,7 +151,8 @@ impl EtcdMembers {
             Some(_) => "https",
             None => "http",
         };
-        format!("{scheme}://127.0.0.1:{}", self.members[number].client_port)
+        let (address, port) = (&self.host.address, self.members[number].client_port);
+        format!("{scheme}://{address}:{port}")
     }
 
     pub fn options(&self, prefix: &str) -> EtcdOptions {
@@ -129,7 +168,8 @@ impl EtcdMembers {
 
     /// Also after it was killed.
     pub fn start(&mut self, number: usize) {
-        let peer = |member: &EtcdMember| format!("http://127.0.0.1:{}", member.peer_port);
+        let address = &self.host.address;
+        let peer = |member: &EtcdMember| format!("http://{address}:{}", member.peer_port);
         let members = self.members.iter().enumerate();
         let all: Vec<String> = members
             .map(|(at, member)| format!("m{at}={}", peer(member)))
@@ -138,7 +178,7 @@ impl EtcdMembers {
         let log = self.dir.path().join(format!("m{number}.log"));
         let mut append = std::fs::File::options();
         let log = append.create(true).append(true).open(log).unwrap();
-        let mut etcd = Command::new(program("etcd"));
+        let mut etcd = self.host.command("etcd");
         etcd.args(["--name", &format!("m{number}")])
             .arg("--data-dir")
             .arg(self.data(number))
@@ -211,7 +251,7 @@ impl EtcdMembers {
     }
 
     fn etcdctl(&self, args: &[&str], number: usize) -> Command {
-        let mut ctl = Command::new(program("etcdctl"));
+        let mut ctl = self.host.command("etcdctl");
         ctl.env("ETCDCTL_API", "3")
             .args(["--endpoints", &self.url(number)]);
         if let Some(own) = &self.certificates {

@@ -1,8 +1,8 @@
 //! Etcd, three metadata servers, an object server, and mounts.
 
 use crate::etcd_members::{self, EtcdMembers};
-use crate::running::{TIMEOUT, can_mount, gupfs};
-use crate::test_cluster::{Daemon, Mounted, text};
+use crate::running::{TIMEOUT, can_mount};
+use crate::test_cluster::{Daemon, DaemonHosts, Mounted, command_after, text};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,16 @@ pub struct CopiedCluster {
     pub servers: Vec<Server>,
     pub etcd: EtcdMembers,
     dir: tempfile::TempDir,
+    daemon_hosts: DaemonHosts,
+}
+
+/// Where the parts of a cluster are, unless all are on this host and in one directory.
+#[derive(Default)]
+pub struct CopiedClusterOptions {
+    /// The directories of the metadata servers, one each.
+    pub stores: Vec<PathBuf>,
+    /// The names are "etcd", "mds0" to "mds2", "oss", "mnt0" and so on; "admin" is the host of commands.
+    pub daemon_hosts: DaemonHosts,
 }
 
 /// A metadata server, or a copy.
@@ -27,52 +37,82 @@ pub struct Server {
 
 /// A port that is free now.
 pub fn free_address() -> String {
+    free_address_of("127.0.0.1")
+}
+
+/// A port that is free at this host's 127.0.0.1, with the address of a host where nothing else runs.
+fn free_address_of(host: &str) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("127.0.0.1:{}", listener.local_addr().unwrap().port())
+    format!("{host}:{}", listener.local_addr().unwrap().port())
 }
 
 impl CopiedCluster {
     /// None, and the test counts as not run, where there is no etcd or no FUSE.
     pub fn start(mounts: usize) -> Option<CopiedCluster> {
+        CopiedCluster::start_with(mounts, CopiedClusterOptions::default())
+    }
+
+    /// As `start`.
+    pub fn start_with(mounts: usize, options: CopiedClusterOptions) -> Option<CopiedCluster> {
         if !can_mount() {
             return None;
         }
-        let etcd = etcd_members::start(1, QUOTA)?;
+        let CopiedClusterOptions {
+            stores,
+            daemon_hosts,
+        } = options;
+        let etcd_host = daemon_hosts.before("etcd");
+        let etcd = etcd_members::start_on(&etcd_host, &daemon_hosts.address("etcd"), QUOTA)?;
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let members = etcd_flags(&etcd);
-        let first = start_server(&root.join("m0"), &members, &[]);
-        let address = first.address.clone();
-        let key = text(&root.join("m0/cluster.key"));
+        let store = |number: usize| match stores.get(number) {
+            Some(store) => store.clone(),
+            None => root.join(format!("m{number}")),
+        };
+        let start = |number: usize, more: &[&str]| {
+            let name = format!("mds{number}");
+            let address = free_address_of(&daemon_hosts.address(&name));
+            let at = (daemon_hosts.before(&name), address);
+            start_server_at(&store(number), at, &members, more)
+        };
+        let first = start(0, &[]);
+        // The first server's disk may be lost; the key is everywhere.
+        std::fs::copy(first.dir.join("cluster.key"), root.join("cluster.key")).unwrap();
+        let (address, key) = (first.address.clone(), text(&root.join("cluster.key")));
         let join = ["--join", &address, "--key", &key];
-        let others = (1..3).map(|n| start_server(&root.join(format!("m{n}")), &members, &join));
+        let others = (1..3).map(|number| start(number, &join));
         let servers = std::iter::once(first).chain(others).collect();
-        let cluster = Servers(servers);
-        cluster.wait_whole(&key);
+        let oss = daemon_hosts.before("oss");
+        let admin = daemon_hosts.before("admin");
+        wait_counting(3, || list(&admin, &address, &key));
         let targets = root.join("osts");
         std::fs::create_dir(&targets).unwrap();
-        let at = cluster.0[0].address.clone();
         let disk = text(&targets.join("disk0"));
-        let added = gupfs(["ost", "add", &disk, "--mds", &at, "--key", &key]);
+        let added = command_after(&oss)
+            .args(["ost", "add", &disk, "--mds", &address, "--key", &key])
+            .output()
+            .unwrap();
         assert!(added.status.success(), "{added:?}");
-        let listen = free_address();
+        let listen = free_address_of(&daemon_hosts.address("oss"));
         let args = [
             "oss",
             &text(&targets),
             "--mds",
-            &at,
+            &address,
             "--key",
             &key,
             "--listen",
             &listen,
         ];
-        let oss = Daemon::try_start(&args).unwrap();
+        let oss = Daemon::try_start_after(oss, &args).unwrap();
         let mut cluster = CopiedCluster {
             mounts: Vec::new(),
             oss,
-            servers: cluster.0,
+            servers,
             etcd,
             dir,
+            daemon_hosts,
         };
         for _ in 0..mounts {
             cluster.mount();
@@ -85,16 +125,18 @@ impl CopiedCluster {
     }
 
     pub fn key(&self) -> String {
-        text(&self.root().join("m0/cluster.key"))
+        text(&self.root().join("cluster.key"))
     }
 
     /// Through the second server's address.
     pub fn mount(&mut self) -> PathBuf {
-        let point = self.root().join(format!("mnt{}", self.mounts.len()));
+        let name = format!("mnt{}", self.mounts.len());
+        let point = self.root().join(&name);
         std::fs::create_dir(&point).unwrap();
         let (at, key) = (text(&point), self.key());
         let args = ["mount", &self.servers[1].address, &at, "--key", &key];
-        let daemon = Daemon::try_start(&args).unwrap();
+        let host = self.daemon_hosts.before(&name);
+        let daemon = Daemon::try_start_after(host, &args).unwrap();
         self.mounts.push(Mounted {
             at: point.clone(),
             daemon,
@@ -104,7 +146,7 @@ impl CopiedCluster {
 
     /// Where etcd has the register of this cluster.
     pub fn prefix(&self) -> String {
-        let marker = std::fs::read_to_string(self.root().join("m0/gupfs.toml")).unwrap();
+        let marker = std::fs::read_to_string(self.servers[0].dir.join("gupfs.toml")).unwrap();
         let cluster = marker
             .lines()
             .find_map(|line| line.strip_prefix("cluster = "));
@@ -117,7 +159,8 @@ impl CopiedCluster {
 
     /// What `gupfs mds list` says; None if no server answers.
     pub fn list(&self) -> Option<serde_json::Value> {
-        list(&self.addresses(), &self.key())
+        let admin = self.daemon_hosts.before("admin");
+        list(&admin, &self.addresses(), &self.key())
     }
 
     pub fn addresses(&self) -> String {
@@ -157,27 +200,35 @@ impl CopiedCluster {
 
     /// Stops everything, and checks that it ends cleanly.
     pub fn stop(mut self) {
-        for mut mount in self.mounts.drain(..) {
-            assert_eq!(mount.daemon.stop(), 0);
-        }
+        self.end_mounts();
         for server in &mut self.servers {
             assert_eq!(server.daemon.stop(), 0);
         }
         assert_eq!(self.oss.stop(), 0);
     }
-}
 
-struct Servers(Vec<Server>);
+    /// The same, but keeps the files, and the owner stops last: the copies have all that it has.
+    pub fn end_all_equal(&mut self) {
+        self.end_mounts();
+        assert_eq!(self.oss.stop(), 0);
+        self.wait_whole();
+        let owner = self.owner();
+        for server in (0..3).filter(|server| *server != owner).chain([owner]) {
+            assert_eq!(self.servers[server].daemon.stop(), 0);
+        }
+    }
 
-impl Servers {
-    fn wait_whole(&self, key: &str) {
-        wait_counting(3, || list(&self.0[0].address, key));
+    fn end_mounts(&mut self) {
+        for mut mount in self.mounts.drain(..) {
+            assert_eq!(mount.daemon.stop(), 0);
+        }
     }
 }
 
-fn list(addresses: &str, key: &str) -> Option<serde_json::Value> {
-    let listed = gupfs(["mds", "list", "--mds", addresses, "--key", key, "--json"]);
-    serde_json::from_slice(&listed.stdout).ok()
+fn list(host: &[String], addresses: &str, key: &str) -> Option<serde_json::Value> {
+    let mut list = command_after(host);
+    list.args(["mds", "list", "--mds", addresses, "--key", key, "--json"]);
+    serde_json::from_slice(&list.output().unwrap().stdout).ok()
 }
 
 fn wait_counting(count: usize, list: impl Fn() -> Option<serde_json::Value>) {
@@ -205,11 +256,21 @@ pub fn etcd_flags(etcd: &EtcdMembers) -> Vec<String> {
 
 /// Starts a metadata server in a directory.
 pub fn start_server(dir: &Path, etcd: &[String], more: &[&str]) -> Server {
-    let (path, address) = (text(dir), free_address());
+    start_server_at(dir, (Vec::new(), free_address()), etcd, more)
+}
+
+/// On the host of the command prefix.
+fn start_server_at(
+    dir: &Path,
+    (host, address): (Vec<String>, String),
+    etcd: &[String],
+    more: &[&str],
+) -> Server {
+    let path = text(dir);
     let etcd: Vec<&str> = etcd.iter().map(String::as_str).collect();
     let args = [&["mds", &path, "--listen", &address], &etcd[..], more].concat();
     Server {
-        daemon: Daemon::try_start(&args).unwrap(),
+        daemon: Daemon::try_start_after(host, &args).unwrap(),
         dir: dir.to_path_buf(),
         address,
     }

@@ -4,8 +4,11 @@
 mod commands;
 mod copied_cluster;
 mod faults;
+mod full_disks;
 mod lost_client;
 mod many_sessions;
+mod power_cuts;
 mod refused;
 mod secured_etcd;
+mod silent_hosts;
 mod verified;

@@ -77,7 +77,10 @@ impl ProcessParts {
         let store = match process.copy.own().await {
             Ok(store) => store,
             Err(
-                error @ (CopiesError::Store(_) | CopiesError::Deposed(_) | CopiesError::Files(_)),
+                error @ (CopiesError::Store(_)
+                | CopiesError::Failed(_)
+                | CopiesError::Deposed(_)
+                | CopiesError::Files(_)),
             ) => {
                 return error.to_string();
             }
