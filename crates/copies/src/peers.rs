@@ -95,7 +95,7 @@ impl CopyPeer {
     pub async fn call(&self, op: CopyOp, timeout: Duration) -> Result<LogPosition, CopyCallError> {
         match self.request(op, timeout).await? {
             CopyReplyBody::End(end) => Ok(end),
-            CopyReplyBody::State(_) | CopyReplyBody::Refused(_) => Err(CopyCallError::Malformed),
+            _ => Err(CopyCallError::Malformed),
         }
     }
 
@@ -106,8 +106,14 @@ impl CopyPeer {
     pub async fn state(&self, op: CopyOp, timeout: Duration) -> Result<CopyState, CopyCallError> {
         match self.request(op, timeout).await? {
             CopyReplyBody::State(state) => Ok(state),
-            CopyReplyBody::End(_) | CopyReplyBody::Refused(_) => Err(CopyCallError::Malformed),
+            _ => Err(CopyCallError::Malformed),
         }
+    }
+
+    /// Whether the copy says that its disk has room. A process of a former version does not say it.
+    pub async fn has_room(&self, timeout: Duration) -> bool {
+        let reply = self.request(CopyOp::HasRoom, timeout).await;
+        matches!(reply, Ok(CopyReplyBody::HasRoom(true)))
     }
 
     async fn request(&self, op: CopyOp, timeout: Duration) -> Result<CopyReplyBody, CopyCallError> {

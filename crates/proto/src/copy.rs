@@ -58,6 +58,8 @@ pub enum CopyOp {
     },
     /// These were all parts.
     EndSnapshot { owner: OwnerEpoch, parts: u64 },
+    /// Whether the copy's disk has more than the reserve for removals left. The reply is `HasRoom`. Since version 2.
+    HasRoom,
 }
 
 pub type CopyReply = Result<CopyReplyBody, FsError>;
@@ -68,6 +70,7 @@ pub enum CopyReplyBody {
     End(LogPosition),
     State(CopyState),
     Refused(CopyRefusal),
+    HasRoom(bool),
 }
 
 /// What a host has of the metadata.
@@ -80,8 +83,6 @@ pub struct CopyState {
     pub shards: VirtualShards,
     /// The newest owner that it has heard of.
     pub epoch: OwnerEpoch,
-    /// Its disk has more than the reserve for removals left. Only in replies to `State`.
-    pub has_room: bool,
     pub log: CopyLogState,
 }
 
@@ -135,13 +136,14 @@ impl CopyOp {
             CopyOp::BeginSnapshot { .. } => "begin_snapshot",
             CopyOp::SnapshotPart { .. } => "snapshot_part",
             CopyOp::EndSnapshot { .. } => "end_snapshot",
+            CopyOp::HasRoom => "has_room",
         }
     }
 
     /// On whose behalf the request is sent; None: it changes nothing.
     pub fn owner(&self) -> Option<OwnerEpoch> {
         match self {
-            CopyOp::State => None,
+            CopyOp::State | CopyOp::HasRoom => None,
             CopyOp::Promise { owner }
             | CopyOp::Release { owner }
             | CopyOp::Append { owner, .. }

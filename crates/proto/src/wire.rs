@@ -41,6 +41,8 @@ impl MessageKind {
         match self {
             // A client sends plain writes instead of numbered ones, and keeps no bytes for which it has no space reserved.
             MessageKind::DATA => 3,
+            // An owner takes a copy that does not say it for one without room.
+            MessageKind::COPY => 1,
             other => other.newest(),
         }
     }
@@ -85,7 +87,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 6] = [
     // about to be stopped, and the pace of resyncs (two requests and their replies). 10: what a drain needs (a request and its reply).
     // 11: the copies of the metadata (two requests and their reply).
     (MessageKind::CLUSTER, 2, 11),
-    (MessageKind::COPY, 1, 1),
+    // 2: whether a copy's disk has room (a request and its reply).
+    (MessageKind::COPY, 1, 2),
 ];
 
 /// A message as a frame carries it.
@@ -398,6 +401,13 @@ impl Message for data::DataReply {
 
 impl Message for copy::CopyRequest {
     const KIND: MessageKind = MessageKind::COPY;
+
+    fn min_version(&self) -> u8 {
+        match self.op {
+            copy::CopyOp::HasRoom => 2,
+            _ => 1,
+        }
+    }
 
     fn may_be_repeated(&self) -> bool {
         // A copy that has the records already, or has synced them, answers as it did before. For everything else the sender counts on each reply,

@@ -102,15 +102,6 @@ impl CopyHost {
         }
     }
 
-    /// The state, and whether its disk has room.
-    pub(super) async fn state_with_room(&self) -> CopyState {
-        let has_room = self.files.has_room().await;
-        CopyState {
-            has_room,
-            ..self.state()
-        }
-    }
-
     pub fn state(&self) -> CopyState {
         CopyState {
             copy: self.id,
@@ -119,7 +110,6 @@ impl CopyHost {
             incarnation: self.kv.log.store.incarnation,
             shards: self.shards,
             epoch: self.epoch(),
-            has_room: false,
             log: self.log_state(),
         }
     }

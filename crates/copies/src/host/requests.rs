@@ -27,7 +27,8 @@ impl Service<CopyRequest, CopyReply> for CopyHost {
             return Ok(CopyReplyBody::Refused(CopyRefusal::FormerOwner { known }));
         }
         let done = match request.op {
-            CopyOp::State => return Ok(CopyReplyBody::State(self.state_with_room().await)),
+            CopyOp::State => return Ok(CopyReplyBody::State(self.state())),
+            CopyOp::HasRoom => return Ok(CopyReplyBody::HasRoom(self.files.has_room().await)),
             CopyOp::Obey { .. } => return Ok(CopyReplyBody::State(self.state())),
             CopyOp::Promise { owner } => self.answer_promise(owner),
             CopyOp::Release { owner } => {

@@ -6,7 +6,7 @@ use crate::limits::ASK_TIMEOUT;
 use crate::register::Standing;
 use futures_util::future::join_all;
 use gupfs_proto::CopyId;
-use gupfs_proto::copy::{CopiesChange, CopyOp};
+use gupfs_proto::copy::CopiesChange;
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Ownership {
@@ -28,8 +28,8 @@ impl Ownership {
             return true;
         }
         let asked = shared.counting().into_iter().map(|copy| async move {
-            let state = copy.state(CopyOp::State, ASK_TIMEOUT).await;
-            state.is_ok_and(|state| state.has_room).then_some(copy.id)
+            let has_room = copy.has_room(ASK_TIMEOUT).await;
+            has_room.then_some(copy.id)
         });
         let Some(to) = join_all(asked).await.into_iter().flatten().next() else {
             return false;
