@@ -3,6 +3,7 @@
 use crate::etcd_members::{self, EtcdMembers};
 use crate::running::{TIMEOUT, can_mount};
 use crate::test_cluster::{Daemon, DaemonHosts, Mounted, command_after, text};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,8 @@ pub struct CopiedCluster {
 /// Where the parts of a cluster are, unless all are on this host and in one directory.
 #[derive(Default)]
 pub struct CopiedClusterOptions {
-    /// The directories of the metadata servers, one each.
-    pub stores: Vec<PathBuf>,
+    /// The directories of metadata servers, by their numbers.
+    pub stores: BTreeMap<usize, PathBuf>,
     /// The names are "etcd", "mds0" to "mds2", "oss", "mnt0" and so on; "admin" is the host of commands.
     pub daemon_hosts: DaemonHosts,
 }
@@ -66,7 +67,7 @@ impl CopiedCluster {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let members = etcd_flags(&etcd);
-        let store = |number: usize| match stores.get(number) {
+        let store = |number: usize| match stores.get(&number) {
             Some(store) => store.clone(),
             None => root.join(format!("m{number}")),
         };

@@ -4,6 +4,7 @@ use super::copied_cluster::{CopiedCluster, CopiedClusterOptions};
 use crate::full_disk::SmallDisk;
 use crate::load;
 use crate::running::{TIMEOUT, can_mount};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -61,13 +62,8 @@ fn with_a_small_disk(server: usize) -> Option<(CopiedCluster, SmallDisk)> {
         return None;
     }
     let disk = SmallDisk::make(DISK_MIB);
-    let stores = tempfile::tempdir().unwrap().keep();
-    let mut stores: Vec<_> = (0..3)
-        .map(|number| stores.join(format!("m{number}")))
-        .collect();
-    stores[server] = disk.at.join("store");
     let options = CopiedClusterOptions {
-        stores,
+        stores: BTreeMap::from([(server, disk.at.join("store"))]),
         ..CopiedClusterOptions::default()
     };
     Some((CopiedCluster::start_with(2, options)?, disk))

@@ -81,7 +81,7 @@ impl ServersWithDisks {
         }
         let disks: Vec<Images> = (0..3).map(|_| Images::make()).collect();
         let options = CopiedClusterOptions {
-            stores: disks.iter().map(Images::store).collect(),
+            stores: disks.iter().map(Images::store).enumerate().collect(),
             ..CopiedClusterOptions::default()
         };
         let cluster = CopiedCluster::start_with(2, options)?;
