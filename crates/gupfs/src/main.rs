@@ -25,6 +25,7 @@ mod store_dir;
 mod stores;
 
 use clap::Parser;
+use commands::mount::helper::MountHelper;
 use commands::watchdog::WatchdogCommand;
 use exit::Exit;
 use kernel::KernelProbesProcess;
@@ -45,6 +46,8 @@ fn main() -> ExitCode {
     raise_open_files();
     let (name, outcome) = if let Some(watchdog) = WatchdogCommand::from_args() {
         (node::WATCHDOG_COMMAND, watchdog.run())
+    } else if let Some(helper) = MountHelper::from_args() {
+        return commands::mount::helper::end(helper.run());
     } else if let Some(facts) = KernelProbesProcess::from_args() {
         (kernel::NAME, facts.run())
     } else {

@@ -1,5 +1,8 @@
 //! `gupfs mount`: mounts the file system of remote servers on this host.
 
+mod background;
+pub mod helper;
+
 use super::options::MountOptions;
 use super::up::Logging;
 use crate::amount::{BusyPoll, Deadline};
@@ -18,8 +21,10 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   gupfs mount node1 /mnt/gupfs
   gupfs mount node1:7700 /mnt/gupfs --key /etc/gupfs/client.key
+  gupfs mount node1 /mnt/gupfs --background
+  mount -t gupfs -o nosuid node1:/ /mnt/gupfs
 
-It stays in the foreground; Ctrl-C, SIGTERM, `gupfs stop MNT` or `umount MNT` unmount it. While a server is unreachable, calls wait, \
+It stays in the foreground, unless --background is given; Ctrl-C, SIGTERM, `gupfs stop MNT` or `umount MNT` unmount it. While a server is unreachable, calls wait, \
 and `gupfs status MNT` shows for which server; past the deadline they fail with ETIMEDOUT. A killed program ends at once.
 
 Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments, configuration, key or mount \
@@ -62,6 +67,9 @@ pub struct Mount {
     read_only: bool,
     #[command(flatten)]
     options: MountOptions,
+    /// Return as soon as the file system is mounted; another process serves it
+    #[arg(long, conflicts_with = "json")]
+    background: bool,
     /// Print events (ready, stopping, stopped) as JSON objects, one a line
     #[arg(long)]
     json: bool,
@@ -102,6 +110,9 @@ impl Mount {
                 "gupfs mount HOST MNT, or mount.point in the configuration",
             )
         })?;
+        if self.background {
+            return background::run(&background::same_command()?, &point);
+        }
         logging::start(&config.log);
         let platform = Platform::real();
         let began = platform.clock.boot();

@@ -9,10 +9,18 @@ use crate::exit::{CliError, CliResult, Exit};
 /// # Errors
 /// If the executable cannot be found.
 pub fn command_line(command: &str) -> CliResult<Vec<OsString>> {
+    Ok(vec![path()?, command.into()])
+}
+
+/// The path of the executable.
+///
+/// # Errors
+/// If it cannot be found.
+pub fn path() -> CliResult<OsString> {
     let executable = std::env::current_exe().map_err(|error| {
         CliError::new("cannot find the executable of this program")
             .because(&error)
             .exit(Exit::Unusable)
     })?;
-    Ok(vec![executable.into_os_string(), command.into()])
+    Ok(executable.into_os_string())
 }

@@ -13,6 +13,7 @@ pub mod oss;
 
 use crate::amount::BusyPoll;
 use crate::config::{Config, Threads};
+use crate::events::feed_service_watchdog;
 use crate::exit::{CliResult, OrCliError};
 use crate::metrics;
 use crate::node::Parts;
@@ -88,6 +89,7 @@ fn block_on_workers<T>(
     if let Some(window) = busy_poll {
         runtime.spawn(gupfs_platform::busy_poll::run(window));
     }
+    runtime.spawn(feed_service_watchdog(Platform::real().clock));
     runtime.spawn(async {
         let why = gupfs_uring::serve().await;
         tracing::debug!(%why, "reads of files use the thread pool");

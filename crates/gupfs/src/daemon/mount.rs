@@ -16,13 +16,17 @@ use gupfs_client::{Client, ClientCallbacks, Route, renew_after_reconnect};
 use gupfs_mount::CallDeadlines;
 use gupfs_platform::{BootTime, Platform, Task};
 use gupfs_proto::{ClusterId, FsError};
-use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
+use gupfs_rpc::{ClientConnection, ConnectError, Handlers, OssConnections, PeerIdentity, Role};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a start waits for the metadata server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often a start that waits for the metadata server looks for another reason.
+const SAY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long the stop waits until the session has reported everything to the servers.
 const END_SESSION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -144,7 +148,7 @@ async fn connect(
         Handlers::none().with_service(callbacks.clone()),
     ));
     let server = tokio::select! {
-        server = mds_connection.wait_connected(CONNECT_TIMEOUT) => server,
+        server = wait_connected(&mds_connection, settings.json, platform) => server,
         why = stop_events.wait() => {
             print_event(settings.json, "stopped", &why);
             return Ok(None);
@@ -199,6 +203,33 @@ async fn connect(
         calls,
         renewal,
     }))
+}
+
+/// Waits for the first connection, and says what is wrong as long as there is none.
+async fn wait_connected(
+    connection: &ClientConnection,
+    json: bool,
+    platform: &Platform,
+) -> Result<PeerIdentity, Arc<ConnectError>> {
+    let mut connected = pin!(connection.wait_connected(CONNECT_TIMEOUT));
+    let mut said = None;
+    loop {
+        tokio::select! {
+            biased;
+            connected = &mut connected => return connected,
+            () = platform.clock.sleep(SAY_INTERVAL) => {}
+        }
+        let status = connection.status();
+        if status.last_error.is_some() && status.last_error != said {
+            let text = format!(
+                "waits for the metadata server at '{}', for a minute at most: {}",
+                status.address,
+                status.last_error.as_deref().unwrap_or_default()
+            );
+            print_event(json, "waiting", &text);
+            said = status.last_error;
+        }
+    }
 }
 
 /// Ends the session: it reports open files and releases its write leases.

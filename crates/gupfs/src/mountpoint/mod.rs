@@ -12,7 +12,13 @@ use crate::exit::{CliError, CliResult, Exit, OrCliError};
 use crate::store_dir::{Lock, StoreDir};
 use gupfs_fuse::mountinfo::{self, MountEntry};
 use gupfs_fuse::mountpoint::detach;
+use gupfs_platform::Platform;
+use rustix::io::Errno;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a look at a mount waits for the process that serves it.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The file system type of gupfs mounts; `findmnt -t fuse.gupfs` lists them. Their source is the store's directory or the metadata
 /// server's address.
@@ -109,19 +115,18 @@ fn remove_if_dead(mount: &MountEntry, store_dir: Option<&StoreDir>) -> CliResult
         )));
     }
     // The lock of its store shows whether the mount is served; a call on the mount itself could wait forever.
-    let served = match StoreDir::at(Path::new(&mount.source)) {
-        Ok(source) if store_dir.is_some_and(|dir| dir.root() == source.root()) => false,
-        Ok(source) => Lock::is_taken(&source)?,
-        Err(_) => false,
+    let (served, what) = match StoreDir::at(Path::new(&mount.source)) {
+        Ok(source) if store_dir.is_some_and(|dir| dir.root() == source.root()) => (false, ""),
+        Ok(source) => (Lock::is_taken(&source)?, "the store"),
+        Err(_) => (!is_dead(&mount.path), "the servers at"),
     };
     if served {
         return Err(in_use(format!(
-            "it is the mount of the store '{}', which is being served",
+            "it is the mount of {what} '{}', which is being served",
             mount.source
         ))
         .todo(format!(
-            "stop it with `gupfs stop '{}'`, or give another directory",
-            mount.source
+            "stop it with `gupfs stop '{point}'`, or give another directory"
         )));
     }
     tracing::warn!(point = %point, store = %mount.source, "found a mount whose process is dead; removing it");
@@ -130,6 +135,22 @@ fn remove_if_dead(mount: &MountEntry, store_dir: Option<&StoreDir>) -> CliResult
             .because(&error)
             .todo(format!("as root: umount -l '{point}'"))
     })
+}
+
+/// Whether the process that served a mount has ended: the kernel knows it. It is asked on a thread, because it asks a process that lives, and
+/// that one may not answer.
+fn is_dead(point: &Path) -> bool {
+    let (said, answer) = std::sync::mpsc::channel();
+    let path = point.to_owned();
+    let asked = Platform::real()
+        .tasks
+        .spawn_thread("look at a mount", move || {
+            let _ = said.send(rustix::fs::statfs(&path));
+        });
+    match asked {
+        Ok(_) => matches!(answer.recv_timeout(LOOK_TIMEOUT), Ok(Err(Errno::NOTCONN))),
+        Err(_) => false,
+    }
 }
 
 fn refuse_nested(point: &Path, store_dir: &StoreDir) -> CliResult<()> {
