@@ -21,6 +21,8 @@
 #   make bench-seeds runs the plan `seeds` on a local directory, gupfs and GlusterFS; writes a page with the results
 #   make bench-suite measures the overhead of the evaluation suite: its programs beside bare loops of the same calls
 #   make build       builds the optimised binary, $(TARGET)/release/gupfs
+#   make package     makes the Debian package in $(TARGET)/package
+#   make test-package  tries that package in a fresh Debian 12 with systemd: install, restart, upgrade under load, purge
 #   make install     installs binary, man pages, completions, systemd units into $(DESTDIR)$(PREFIX)
 
 SHELL := /bin/bash
@@ -33,10 +35,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 XFSTESTS_ARGS ?= -g quick
 
-.PHONY: xfstests help demo demo-cluster demo-failover test test-io-uring test-long fuzz mutants bench bench-fuse bench-door bench-cluster bench-links bench-mirrors bench-copies bench-seeds bench-suite build lint install verify-peers
+.PHONY: xfstests help demo demo-cluster demo-failover test test-io-uring test-long fuzz mutants bench bench-fuse bench-door bench-cluster bench-links bench-mirrors bench-copies bench-seeds bench-suite build lint package test-package install verify-peers
 
 help:
-	@sed -n '3,25s/^#   //p' Makefile
+	@sed -n '3,27s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -56,6 +58,15 @@ demo-failover:
 build:
 	@scripts/need.sh build
 	$(CARGO) build --release -p gupfs
+
+package:
+	@scripts/need.sh package
+	$(CARGO) build --release -p gupfs
+	@[ -x "$(TARGET)/tools/bin/cargo-deb" ] || $(CARGO) install --quiet --locked --root "$(TARGET)/tools" cargo-deb@3.8.0
+	@PATH="$(TARGET)/tools/bin:$$PATH" scripts/package.sh "$(TARGET)"
+
+test-package: package
+	@scripts/test-package.sh "$(TARGET)"/package/gupfs_*.deb "$(TARGET)/debian12"
 
 lint:
 	$(CARGO) fmt --all --check
@@ -187,7 +198,9 @@ install: build
 	install -m 755 -t "$(DESTDIR)$(PREFIX)/bin" "$(TARGET)/release/mptio" "$(TARGET)/release/mptsum" "$(TARGET)/release/metabench" \
 		"$(TARGET)/release/pioraw" "$(TARGET)/release/mdmark"
 	install -d "$(DESTDIR)$(PREFIX)/share/man/man1"
-	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/lib/systemd/system" systemd/*.service
+	install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system" "$(DESTDIR)$(PREFIX)/sbin"
+	for unit in systemd/*.service; do sed 's|/usr/local/bin/|$(PREFIX)/bin/|' $$unit > "$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/}"; done
+	ln -sf ../bin/gupfs "$(DESTDIR)$(PREFIX)/sbin/mount.gupfs"
 	"$(TARGET)/release/gupfs" man --dir "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install -d "$(DESTDIR)$(PREFIX)/share/bash-completion/completions"
 	"$(TARGET)/release/gupfs" completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/gupfs"

@@ -2,9 +2,9 @@
 # Prepares this machine for a make target: installs missing Debian packages (as root, or
 # through sudo), and names each problem that it cannot solve.
 #
-#   scripts/need.sh build|fuzz|demo|demo-cluster|demo-failover|bench-mirrors|verify-peers|bench-seeds|browser|test
+#   scripts/need.sh build|fuzz|demo|demo-cluster|demo-failover|bench-mirrors|verify-peers|bench-seeds|browser|package|test
 set -eu
-purpose=${1:?usage: need.sh build|fuzz|demo|demo-cluster|demo-failover|bench-mirrors|verify-peers|bench-seeds|browser|test}
+purpose=${1:?usage: need.sh build|fuzz|demo|demo-cluster|demo-failover|bench-mirrors|verify-peers|bench-seeds|browser|package|test}
 rust_min=1.90
 problems=()
 
@@ -35,9 +35,10 @@ case $purpose in
     demo) tools=$demo_tools ;;
     demo-cluster) tools=$cluster_tools ;;
     demo-failover) tools="$cluster_tools $etcd_tools python3:python3" ;;
+    package) tools="$build_tools dpkg-shlibdeps:dpkg-dev mmdebstrap:mmdebstrap systemd-nspawn:systemd-container" ;;
     bench-mirrors) tools="$cluster_tools python3:python3 protoc:protobuf-compiler" ;;
     test) tools=$test_tools ;;
-    *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, demo-failover, bench-mirrors, verify-peers, bench-seeds, browser, test" >&2; exit 2 ;;
+    *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, demo-failover, bench-mirrors, verify-peers, bench-seeds, browser, package, test" >&2; exit 2 ;;
 esac
 
 # mkfs and losetup are in sbin, which is not on every user's PATH.

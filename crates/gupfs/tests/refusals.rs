@@ -318,7 +318,7 @@ fn a_store_in_use_is_refused_with_the_pid() {
     expect![[r#"
         2
         gupfs up: the mount point 'DIR/mnt' is in use: it is the mount of the store 'DIR/store', which is being served.
-          → stop it with `gupfs stop 'DIR/store'`, or give another directory.
+          → stop it with `gupfs stop 'DIR/mnt'`, or give another directory.
     "#]]
     .assert_eq(&refused(&output, &test_store.dir()));
     assert!(!second.exists());

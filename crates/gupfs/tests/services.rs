@@ -160,7 +160,7 @@ fn a_mount_in_the_background_returns_when_it_is_mounted_or_says_why_it_is_not() 
     );
     wait_until_unmounted(&point);
     let refused = helper(&format!("{address}:/"), "bogus");
-    assert_eq!(refused.status.code(), Some(32), "{}", text(&refused));
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     assert!(
         text(&refused).contains("there is no mount option 'bogus'"),
         "{}",

@@ -7,7 +7,7 @@ use crate::exit::{CliError, CliResult, Exit, OrCliError};
 use gupfs_platform::{BootTime, Platform};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
@@ -144,28 +144,23 @@ impl Reports {
     }
 }
 
-/// The log of mounts at this point, and its path. A later mount appends to it.
+/// A new log of mounts at this point, and its path. The one before has ".old" added to its name.
 fn open_log(point: &Path) -> CliResult<(PathBuf, File)> {
     let dir = log_dir();
-    let name: String = point.to_string_lossy().trim_matches('/').replace('/', "-");
+    let name = point.to_string_lossy().trim_matches('/').replace('/', "-");
     let path = dir.join(format!("mount-{name}.log"));
     let made = DirBuilder::new().recursive(true).mode(0o755).create(&dir);
     let opened = made.and_then(|()| {
+        match std::fs::rename(&path, dir.join(format!("mount-{name}.log.old"))) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // Not through a name that another user has made meanwhile.
         let mut options = OpenOptions::new();
-        // A link that another user put there is not followed to a file of this one.
-        let no_link = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
-        let mut log = options
-            .create(true)
-            .append(true)
-            .read(true)
-            .mode(0o640)
-            .custom_flags(no_link)
-            .open(&path)?;
-        writeln!(log)?;
-        Ok(log)
+        options.create_new(true).append(true).read(true).mode(0o640);
+        options.open(&path)
     });
-    let mut log = opened.or_cli_error(|| format!("cannot write the log '{}'", path.display()))?;
-    let _ = log.seek(SeekFrom::End(0));
+    let log = opened.or_cli_error(|| format!("cannot write the log '{}'", path.display()))?;
     Ok((path, log))
 }
 
@@ -179,21 +174,19 @@ fn log_dir() -> PathBuf {
     base.join("gupfs")
 }
 
-/// The process has ended: its last words are the error.
+/// The process has ended: what it printed is the error.
 fn failure(log: &mut File, path: &Path, code: i32) -> CliError {
-    let mut text = String::new();
+    let mut printed = Vec::new();
     // The descriptor shares its position with those of the process: what it wrote ends there.
-    let mut all = Vec::new();
-    if log.seek(SeekFrom::Start(0)).is_ok() && log.read_to_end(&mut all).is_ok() {
-        let all = String::from_utf8_lossy(&all);
-        let last = all.rsplit("\n\n").next().unwrap_or_default();
-        text = last.trim().to_owned();
-    }
+    let _ = log.seek(SeekFrom::Start(0));
+    let _ = log.read_to_end(&mut printed);
+    let printed = String::from_utf8_lossy(&printed);
     let exit = [Exit::Failed, Exit::Unusable, Exit::NotRunning];
     let exit = exit.into_iter().find(|exit| *exit as i32 == code);
     CliError::new(format!(
-        "the mount did not start (exit code {code}): {text}"
+        "the mount did not start (exit code {code}): {}",
+        printed.trim().trim_end_matches('.')
     ))
-    .todo(&format!("its log is '{}'", path.display()))
+    .todo(format!("its log is '{}'", path.display()))
     .exit(exit.unwrap_or(Exit::Failed))
 }
