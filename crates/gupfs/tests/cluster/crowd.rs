@@ -30,8 +30,8 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// So many clients enter at once.
-    pub fn enter(count: usize, at: &str, key: &Path) -> Crowd {
+    /// So many clients enter at once, each with a directory of this name and its number.
+    pub fn enter(name: &'static str, count: usize, at: &str, key: &Path) -> Crowd {
         raise_limit();
         let runtime = Runtime::new().unwrap();
         let key = ClusterKey::new(std::fs::read(key).unwrap().try_into().unwrap());
@@ -40,7 +40,7 @@ impl Crowd {
         let members = runtime.block_on(async {
             let enter = |number| {
                 let (identity, at) = (base.with_new_process_id(), at.to_owned());
-                tokio::spawn(async move { Member::enter(identity, &at, number).await })
+                tokio::spawn(async move { Member::enter(identity, &at, (name, number)).await })
             };
             let members = join_all((0..count).map(enter)).await;
             let members = members.into_iter().map(|member| Arc::new(member.unwrap()));
@@ -112,9 +112,9 @@ struct Member {
 }
 
 impl Member {
-    async fn enter(identity: ProcessIdentity, at: &str, number: usize) -> Member {
+    async fn enter(identity: ProcessIdentity, at: &str, (kind, number): (&str, usize)) -> Member {
         let platform = identity.platform.clone();
-        let me = identity.local_identity(Role::Client, &format!("member{number}"));
+        let me = identity.local_identity(Role::Client, &format!("{kind}{number}"));
         let recalled = Arc::new(ClientCallbacks::default());
         let line = ClientConnection::connect(identity.mds_connection_options(
             &ServerAddresses::one(at),
@@ -122,7 +122,7 @@ impl Member {
             Handlers::none().with_service(recalled.clone()),
         ));
         let met = line.wait_connected(TIMEOUT).await;
-        let met = met.unwrap_or_else(|error| panic!("member {number}: {error}"));
+        let met = met.unwrap_or_else(|error| panic!("{kind} {number}: {error}"));
         let lines = OssConnections::new(&identity, me, met.cluster, at);
         let route = Route::with_map(
             line.peer(),
@@ -132,7 +132,7 @@ impl Member {
             platform.clock.clone(),
         );
         let options = SessionOptions {
-            name: format!("member{number}"),
+            name: format!("{kind}{number}"),
             shared: true,
             ..SessionOptions::default()
         };
@@ -142,7 +142,7 @@ impl Member {
         recalled.set_client(&client);
         let greet = renew_after_reconnect(line, client.clone());
         let (session, root) = (client.session(), client.root());
-        let (caller, own) = (Caller::root(), name(&format!("dir{number}")));
+        let (caller, own) = (Caller::root(), name(&format!("{kind}{number}")));
         let made = client.mkdir(&caller, root, &own, MAKE);
         let dir = made.await.unwrap().ino;
         let held = create(&client, dir, "held").await;

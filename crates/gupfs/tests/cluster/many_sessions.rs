@@ -37,7 +37,7 @@ fn a_thousand_sessions_reconnect_to_a_metadata_server_that_was_killed() {
     daemon_hosts.before.insert("mds".into(), before);
     let mut cluster = TestCluster::on(daemon_hosts, 1, 0);
     let begun = Instant::now();
-    let crowd = Crowd::enter(sessions(), &cluster.at, Path::new(&cluster.key()));
+    let crowd = Crowd::enter("member", sessions(), &cluster.at, Path::new(&cluster.key()));
     eprintln!("{} sessions after {:?}", sessions(), begun.elapsed());
     let begun = Instant::now();
     crowd.make_files(files() / sessions());

@@ -7,6 +7,9 @@ use rustix::process::Signal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// Clients that make the files, and leave.
+const MAKERS: usize = 16;
+
 fn number(variable: &str, default: usize) -> usize {
     std::env::var(variable).map_or(default, |set| set.parse().unwrap())
 }
@@ -36,9 +39,16 @@ fn many_sessions_go_on_when_another_server_takes_over() {
     };
     let sessions = number("GUPFS_COPIES_SESSIONS", 100);
     let files = number("GUPFS_COPIES_FILES", 2_000);
-    let (begun, key) = (Instant::now(), cluster.key());
-    let crowd = Crowd::enter(sessions, &cluster.servers[1].address, Path::new(&key));
-    crowd.make_files(files / sessions);
+    let (begun, key, at) = (
+        Instant::now(),
+        cluster.key(),
+        cluster.servers[1].address.clone(),
+    );
+    // By others: all clients are in this process, and a thousand of them that drop a thousand leases each would take its time.
+    let makers = Crowd::enter("maker", MAKERS, &at, Path::new(&key));
+    makers.make_files(files / MAKERS);
+    makers.leave();
+    let crowd = Crowd::enter("member", sessions, &at, Path::new(&key));
     eprintln!(
         "{sessions} sessions, {files} files after {:.1?}",
         begun.elapsed()
