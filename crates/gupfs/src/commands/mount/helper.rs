@@ -16,13 +16,14 @@ const WRONG_ARGUMENTS: u8 = 1;
 const NOT_MOUNTED: u8 = 32;
 
 /// Options that are flags of `gupfs mount`: `key=FILE` is `--key FILE`.
-const FLAGS: [&str; 6] = [
+const FLAGS: [&str; 7] = [
     "key",
     "config",
+    "tls",
+    "tls-name",
     "deadline",
     "permissions",
     "transport",
-    "tls-ca",
 ];
 
 /// Mount gupfs, as mount(8) does it: mount -t gupfs HOST[:PORT][,HOST…]:/ DIRECTORY
@@ -34,7 +35,7 @@ const FLAGS: [&str; 6] = [
 A line of /etc/fstab:
   node1:/  /mnt/gupfs  gupfs  _netdev,nofail  0  0
 
-Options: those of `gupfs mount -o`, and key=, config=, deadline=, permissions=, transport= with the values of its flags.
+Options: those of `gupfs mount -o`, and key=, config=, tls=, tls-name=, deadline=, permissions=, transport= with the values of its flags.
 
 Exit codes: 0 mounted · 1 wrong arguments · 32 it could not be mounted")]
 pub struct MountHelper {
