@@ -24,7 +24,7 @@ fi
 
 place=$(mktemp -d "${TMPDIR:-/tmp}/gupfs-package.XXXXXX")
 host=$place/host
-trap 'status=$?; trap - EXIT; kill "${container:-0}" 2>/dev/null; wait 2>/dev/null; rm -rf "$place"; exit $status' EXIT
+trap 'status=$?; trap - EXIT; [ -z "${container:-}" ] || kill "$container" 2>/dev/null; wait 2>/dev/null; rm -rf "$place"; exit $status' EXIT
 trap 'exit 130' INT TERM
 cp -a "$cache" "$host"
 cp "$package" "$host/root/gupfs.deb"
