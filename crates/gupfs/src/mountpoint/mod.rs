@@ -117,12 +117,12 @@ fn remove_if_dead(mount: &MountEntry, store_dir: Option<&StoreDir>) -> CliResult
     // The lock of its store shows whether the mount is served; a call on the mount itself could wait forever.
     let (served, what) = match StoreDir::at(Path::new(&mount.source)) {
         Ok(source) if store_dir.is_some_and(|dir| dir.root() == source.root()) => (false, ""),
-        Ok(source) => (Lock::is_taken(&source)?, "the store"),
-        Err(_) => (!is_dead(&mount.path), "the servers at"),
+        Ok(source) => (Lock::is_taken(&source)?, "store"),
+        Err(_) => (!is_dead(&mount.path), "file system of"),
     };
     if served {
         return Err(in_use(format!(
-            "it is the mount of {what} '{}', which is being served",
+            "it is the mount of the {what} '{}', which is being served",
             mount.source
         ))
         .todo(format!(

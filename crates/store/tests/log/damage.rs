@@ -2,7 +2,7 @@
 
 use super::fixture::{SEGMENT, all, disk, open, options, simulate, some_log, stage_and_sync};
 use gupfs_platform::fake::{FakeDisk, FakePlatform};
-use gupfs_proto::{Incarnation, OwnerEpoch, Seq};
+use gupfs_proto::{Incarnation, OwnerEpoch, Seq, ShardGroup};
 use gupfs_store::log::{Log, LogError, StopMode};
 use std::collections::BTreeSet;
 
@@ -142,6 +142,10 @@ fn the_log_of_another_store_and_an_older_owner_are_refused() {
                 ..
             })
         ));
+        let mut of_other_group = options();
+        of_other_group.epoch = Some(OwnerEpoch::new(ShardGroup(1), 10));
+        let opened = Log::open(disk.disk(), of_other_group, Seq(0), platform.platform()).await;
+        assert!(matches!(opened.err(), Some(LogError::StaleEpoch { .. })));
     });
 }
 

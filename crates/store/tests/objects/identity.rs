@@ -4,7 +4,7 @@ use crate::fixture::*;
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::{
-    ClusterId, FsError, Generation, InodeId, ObjectId, OwnerEpoch, Seq, VirtualShard,
+    ClusterId, FsError, Generation, InodeId, ObjectId, OwnerEpoch, Seq, ShardGroup, VirtualShard,
 };
 use gupfs_store::object::{Objects, OpenErrorKind, OpenFileLimits, TargetId};
 
@@ -135,8 +135,9 @@ async fn adoption_records_the_instance_and_its_owner() {
         (adopted.stamp, adopted.run, adopted.owner),
         (found.stamp + 1, found.open_instance, owner(4, 40))
     );
-    // A restored owner, and an older one: the target accepts neither, and changes nothing.
-    for old in [owner(4, 41), owner(3, 30)] {
+    // A restored owner, an older one, and one of another shard group: the target accepts none, and changes nothing.
+    let of_other_group = owner(OwnerEpoch::new(ShardGroup(1), 5).0, 50);
+    for old in [owner(4, 41), owner(3, 30), of_other_group] {
         let refused = objects.adopt(old).await.unwrap_err();
         assert!(refused.to_string().contains("owner epoch 4"), "{refused}");
     }

@@ -146,7 +146,7 @@ impl Reports {
 
 /// A new log of mounts at this point, and its path. The one before has ".old" added to its name.
 fn open_log(point: &Path) -> CliResult<(PathBuf, File)> {
-    let dir = log_dir();
+    let dir = log_dir()?;
     let name = point.to_string_lossy().trim_matches('/').replace('/', "-");
     let path = dir.join(format!("mount-{name}.log"));
     let made = DirBuilder::new().recursive(true).mode(0o755).create(&dir);
@@ -164,14 +164,19 @@ fn open_log(point: &Path) -> CliResult<(PathBuf, File)> {
     Ok((path, log))
 }
 
-fn log_dir() -> PathBuf {
+fn log_dir() -> CliResult<PathBuf> {
     if rustix::process::geteuid().is_root() {
-        return "/var/log/gupfs".into();
+        return Ok("/var/log/gupfs".into());
     }
     let own = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
-    let base = own.or_else(home).unwrap_or_else(std::env::temp_dir);
-    base.join("gupfs")
+    // Not in /tmp, where other users can make any name first.
+    let base = own.or_else(home).ok_or_else(|| {
+        CliError::new("there is no directory for the log of a mount in the background")
+            .todo("set HOME or XDG_STATE_HOME")
+            .exit(Exit::Unusable)
+    })?;
+    Ok(base.join("gupfs"))
 }
 
 /// The process has ended: what it printed is the error.

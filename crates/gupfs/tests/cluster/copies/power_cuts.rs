@@ -203,7 +203,7 @@ fn power_cuts_of_any_servers_undo_nothing_that_was_answered_or_synced() {
     servers.stop_and_check();
 }
 
-/// Nobody is left who could say again what was answered: what fsync returned for is on the disks.
+/// No client is left that could replay what was answered: what fsync returned for is on the disks.
 #[test]
 fn what_a_client_had_synced_is_there_after_it_was_lost_with_the_power_of_all_servers() {
     let Some(mut servers) = ServersWithDisks::start() else {

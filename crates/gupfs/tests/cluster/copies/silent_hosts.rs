@@ -60,15 +60,21 @@ struct CutCluster {
 }
 
 impl CutCluster {
-    fn start(networks: &Networks) -> Option<CutCluster> {
+    /// None, and the test counts as not run, where there are no networks, no etcd or no FUSE. The cluster is to be dropped before its networks.
+    fn start() -> Option<(Networks, CutCluster)> {
+        if !can_mount() {
+            return None;
+        }
+        let networks = Networks::wire(&HOSTS)?;
         let options = CopiedClusterOptions {
             daemon_hosts: networks.daemon_hosts(),
             ..CopiedClusterOptions::default()
         };
-        Some(CutCluster {
+        let cluster = CutCluster {
             cluster: CopiedCluster::start_with(2, options)?,
             files: Vec::new(),
-        })
+        };
+        Some((networks, cluster))
     }
 
     /// The owner's number, and its host.
@@ -109,13 +115,7 @@ impl CutCluster {
 
 /// Under load the owner's host is silent for these times, one after the other.
 fn another_owner_follows(times: &[Duration]) {
-    if !can_mount() {
-        return;
-    }
-    let Some(networks) = Networks::wire(&HOSTS) else {
-        return;
-    };
-    let Some(mut cluster) = CutCluster::start(&networks) else {
+    let Some((networks, mut cluster)) = CutCluster::start() else {
         return;
     };
     let points = cluster.cluster.points();
@@ -147,13 +147,7 @@ fn after_a_long_cut_of_the_owners_host_all_copies_count_again() {
 
 #[test]
 fn an_owner_that_only_hears_or_is_only_heard_is_followed_by_a_copy() {
-    if !can_mount() {
-        return;
-    }
-    let Some(networks) = Networks::wire(&HOSTS) else {
-        return;
-    };
-    let Some(mut cluster) = CutCluster::start(&networks) else {
+    let Some((networks, mut cluster)) = CutCluster::start() else {
         return;
     };
     let points = cluster.cluster.points();
@@ -181,13 +175,7 @@ fn an_owner_that_only_hears_or_is_only_heard_is_followed_by_a_copy() {
 
 #[test]
 fn an_owner_that_is_cut_off_from_etcd_alone_goes_on_as_long_as_its_copies_answer() {
-    if !can_mount() {
-        return;
-    }
-    let Some(networks) = Networks::wire(&HOSTS) else {
-        return;
-    };
-    let Some(mut cluster) = CutCluster::start(&networks) else {
+    let Some((networks, mut cluster)) = CutCluster::start() else {
         return;
     };
     let points = cluster.cluster.points();
