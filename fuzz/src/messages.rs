@@ -39,7 +39,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         session: SessionId(1),
         slot_seq: None,
         caller: Caller::new(7, 8, vec![9]),
-        job: 3,
+        job: gupfs_proto::JobId(3),
         instance: OwnerEpoch(1),
         last_seen: Seq(5),
         op,

@@ -220,6 +220,12 @@ pub const LISTING_MAX: usize = LISTED_NAMES_MAX / 4;
 pub const ATTR_VERSION_BUCKETS: usize = 4_096;
 const _: () = assert!(ATTR_VERSION_BUCKETS.is_power_of_two());
 
+/// Jobs whose names a client keeps, to tell them to a restarted metadata server: more than run on one host at a time.
+pub const JOB_LABELS_MAX: usize = 4096;
+
+/// How long a client waits before it tells the metadata server the name of a new job: jobs begin together, and a request is for many.
+pub const JOB_LABELS_DELAY: Duration = Duration::from_millis(50);
+
 /// How long statfs waits for a target's reply about its free space.
 pub const SPACE_WAIT: Duration = Duration::from_secs(3);
 

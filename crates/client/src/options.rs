@@ -15,8 +15,6 @@ pub struct SessionOptions {
     /// Other clients may use the same files: without the write lease of a file this client trusts nothing that another client
     /// could have changed.
     pub shared: bool,
-    /// The site's number of the job, for the servers' accounting; 0 is unknown.
-    pub job: u64,
     pub observer: Option<Arc<dyn Observer>>,
     /// Bytes of files that a shared client keeps by its leases. Zero: none, and nothing is read ahead.
     pub data_cache_max: usize,
@@ -45,7 +43,6 @@ impl Default for SessionOptions {
             atime: AtimeMode::Relative,
             directory_atime: true,
             shared: false,
-            job: 0,
             observer: None,
             data_cache_max: DATA_CACHE_MAX,
             write_behind: false,

@@ -16,7 +16,7 @@ use crate::route::Route;
 use crate::server_call::CalledServer;
 use crate::session::MdsSession;
 use crate::write_numbers::WriteNumbers;
-use gupfs_platform::Clock;
+use gupfs_platform::{Clock, CurrentCall};
 use gupfs_proto::capability::{CapabilityFault, DataCredentials};
 use gupfs_proto::data::{
     self, DataOp, DataReply, DataReplyBody, DataRequest, MemberWritten, ObjectExistence,
@@ -45,8 +45,6 @@ pub struct OstCalls {
     relay_targets: Arc<RelayTargets>,
     relay_mode: RelayMode,
     clock: Clock,
-    /// The site's number of the job, for the OSTs' accounting.
-    job: u64,
 }
 
 impl OstCalls {
@@ -66,7 +64,6 @@ impl OstCalls {
             relay_targets: Arc::default(),
             relay_mode: options.relay,
             clock,
-            job: options.job,
         })
     }
 
@@ -239,7 +236,7 @@ impl OstCalls {
         Ok(DataRequest {
             session,
             map_epoch: self.mds.map_epoch(),
-            job: self.job,
+            job: CurrentCall::get().job,
             ost,
             credentials,
             op: write.relayed_to(others, is_reserved),
@@ -336,7 +333,7 @@ impl OstCalls {
         let mut request = DataRequest {
             session: self.mds.id(),
             map_epoch: self.mds.map_epoch(),
-            job: self.job,
+            job: CurrentCall::get().job,
             ost,
             credentials: DataCredentials::None,
             op,

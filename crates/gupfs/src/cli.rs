@@ -41,6 +41,7 @@ pub enum Command {
     Stop(commands::stop::Stop),
     Status(commands::status::Status),
     Df(commands::df::Df),
+    Top(commands::top::Top),
     Sync(commands::sync::Sync),
     #[command(subcommand)]
     Layout(commands::layout::Layout),
@@ -79,6 +80,7 @@ impl Command {
             Command::Stop(_) => "stop",
             Command::Status(_) => "status",
             Command::Df(_) => "df",
+            Command::Top(_) => "top",
             Command::Sync(_) => "sync",
             Command::Layout(_) => "layout",
             Command::Check(_) => "check",
@@ -107,6 +109,7 @@ impl Command {
             Command::Stop(stop) => stop.run(),
             Command::Status(status) => status.run(),
             Command::Df(df) => df.run(),
+            Command::Top(top) => top.run(),
             Command::Sync(sync) => sync.run(),
             Command::Layout(layout) => layout.run(),
             Command::Check(check) => check.run(),

@@ -16,6 +16,7 @@ mod control;
 mod daemon;
 mod events;
 mod exit;
+mod jobs;
 mod kernel;
 mod logging;
 mod metrics;

@@ -124,7 +124,7 @@ impl Client {
                 sequence,
             }),
             caller: Caller::root(),
-            job: 0,
+            job: gupfs_proto::JobId(0),
             instance: self.instance,
             last_seen: Seq(0),
             op,

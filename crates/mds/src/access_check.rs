@@ -64,6 +64,7 @@ impl AccessCheck {
             MetaOp::WithOpenCapability { .. }
             | MetaOp::OpenSession { .. }
             | MetaOp::CloseSession
+            | MetaOp::NameJobs { .. }
             // `serve` checks before whether the connection can carry the revocation of leases.
             | MetaOp::AcceptLeases => true,
             // Each replayed change carries its own open capabilities.

@@ -5,8 +5,10 @@ use crate::limits::{HAND_OVER_WAIT, STOP_CONFIRM_TIMEOUT, STOP_WAIT, SURVEY_POLL
 use crate::osts::TargetAdmin;
 use crate::parts::MdsParts;
 use crate::recover::RecoveryReport;
+use gupfs_accounting::JobTable;
 use gupfs_platform::Task;
 use gupfs_proto::cluster::CapabilityKeys;
+use gupfs_proto::jobs::{JobKey, JobUse};
 use gupfs_proto::{FsError, OstId, OwnerEpoch, SessionId};
 use gupfs_store::kv::KvError;
 use gupfs_store::log::StopMode;
@@ -73,6 +75,17 @@ impl Mds {
     /// Ends a session whatever its client does: its host may not use the cluster any more.
     pub async fn end_session(&self, session: SessionId) {
         self.parts.session_end.end_by_server(session).await;
+    }
+
+    /// The table in which this server counts what it does for jobs; object servers of this process count in it, too.
+    pub fn jobs(&self) -> &Arc<JobTable> {
+        &self.parts.requests.jobs
+    }
+
+    /// What the servers have done for jobs: those behind `after`.
+    pub fn job_use(&self, after: Option<JobKey>) -> JobUse {
+        self.jobs()
+            .job_use(after, |session| self.client_of(session))
     }
 
     /// Registers the connection for callbacks to a session. Callbacks that wait for this session are sent now.

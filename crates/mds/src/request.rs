@@ -17,13 +17,15 @@ use crate::session_registry::SessionRegistry;
 use crate::shard_driver::ReplyLeases;
 use crate::stats::{MdsStats, OpKind};
 use crate::store::MetadataStore;
+use gupfs_accounting::{FinishedCall, JobTable};
 use gupfs_namespace::rights::OpenRights;
 use gupfs_platform::Clock;
+use gupfs_proto::jobs::{CallClass, JobKey};
 use gupfs_proto::layout::ConversionState;
 use gupfs_proto::lease::LeaseReply;
 use gupfs_proto::lock::LockRequest;
 use gupfs_proto::meta::{self, MetaReply, MetaReplyBody, MetaRequest};
-use gupfs_proto::{FsError, InodeId, OwnerEpoch, Seq, wire};
+use gupfs_proto::{FsError, InodeId, JobId, OwnerEpoch, Seq, wire};
 use std::sync::Arc;
 
 /// Handles the requests of clients.
@@ -43,6 +45,7 @@ pub struct RequestHandler {
     pub capability_replies: Arc<CapabilityReplies>,
     pub conversions: Arc<ConversionQueue>,
     pub owner_epoch: OwnerEpoch,
+    pub jobs: Arc<JobTable>,
     pub clock: Clock,
 }
 
@@ -56,11 +59,14 @@ impl RequestHandler {
             change: None,
             leases: ReplyLeases::default(),
         };
+        let (key, mut bytes_written) = (job_key(&request), request.op.bytes_written());
+        let mut class = request.op.class();
         let outer_kind = OpKind::of(&request.op);
         let is_wrapped = matches!(request.op, meta::MetaOp::WithOpenCapability { .. });
         let (kind, result) = match self.access.unwrap_open_capabilities(request) {
             Ok((request, opens)) => {
                 let kind = if is_wrapped {
+                    (class, bytes_written) = (request.op.class(), request.op.bytes_written());
                     OpKind::of(&request.op)
                 } else {
                     outer_kind
@@ -71,6 +77,18 @@ impl RequestHandler {
         };
         let took = self.clock.boot().since(begun);
         self.stats.finished(kind, took, result.is_err());
+        // What a client does for itself, between the calls of programs.
+        if key.job != JobId::UNKNOWN || class != CallClass::Client {
+            self.jobs.count(FinishedCall {
+                key,
+                class,
+                ost: None,
+                has_failed: result.is_err(),
+                bytes_read: result.as_ref().map_or(0, inline_bytes),
+                bytes_written: if result.is_ok() { bytes_written } else { 0 },
+                took,
+            });
+        }
         let change = position.change.filter(|_| result.is_ok());
         MetaReply {
             seq: position.seq,
@@ -127,6 +145,10 @@ impl RequestHandler {
         }
         match &request.op {
             meta::MetaOp::Sync { upto } => self.sync(origin, *upto, newest).await,
+            meta::MetaOp::NameJobs { labels } => {
+                self.jobs.add_labels(labels.clone());
+                Ok(MetaReplyBody::Done)
+            }
             meta::MetaOp::AcceptLeases => self.leases.accept(request.session),
             meta::MetaOp::Lock(lock_request) => {
                 self.access
@@ -201,6 +223,21 @@ impl RequestHandler {
             .unwrap_or("the metadata server is stopped");
         FsError::StoreFailed(why.into())
     }
+}
+
+fn job_key(request: &MetaRequest) -> JobKey {
+    JobKey {
+        session: request.session,
+        job: request.job,
+    }
+}
+
+/// The bytes of a file that the reply carries.
+fn inline_bytes(body: &MetaReplyBody) -> u64 {
+    let (MetaReplyBody::Opened(opened) | MetaReplyBody::WriteBegun { opened, .. }) = body else {
+        return 0;
+    };
+    opened.inline.as_ref().map_or(0, |bytes| bytes.len() as u64)
 }
 
 /// The result of a request, with the leases that go with it. An error carries leases only if it says what they cover: any other may not be

@@ -77,6 +77,11 @@ impl Service<ClusterRequest, ClusterReply> for Mds {
                 let state = self.parts.resync.manage(change, now);
                 Ok(ClusterReplyBody::Resync(state))
             }
+            ClusterRequest::ReportJobs(report) => {
+                self.parts.requests.jobs.add_report(&report);
+                Ok(ClusterReplyBody::JobsReported)
+            }
+            ClusterRequest::JobUse { after } => Ok(ClusterReplyBody::JobUse(self.job_use(after))),
             ClusterRequest::RemoveTarget { ost } => self.parts.target_records.remove(ost).await,
             ClusterRequest::Scrub { action } => {
                 let scrub = &self.parts.scrub;

@@ -5,11 +5,13 @@ use crate::convert;
 use crate::kernel_caches::{InodesOf, KernelCaches};
 use crate::metrics::OpMetrics;
 use crate::options::FuseMountOptions;
+use crate::process_jobs::ProcessJobs;
 use crate::setid_inodes::SetidInodes;
 use gupfs_client::Client;
 use gupfs_fuse::NotifyError;
-use gupfs_platform::Clock;
-use gupfs_proto::{Attr, FsError, InodeId};
+use gupfs_platform::{Clock, CurrentCall};
+use gupfs_proto::{Attr, FsError, InodeId, JobId};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -28,6 +30,8 @@ pub struct GupfsFileSystem {
     /// The kernel sends lock requests.
     pub(crate) cluster_locks: bool,
     pub(crate) metrics: Arc<OpMetrics>,
+    process_jobs: Option<ProcessJobs>,
+    calls: AtomicU64,
 }
 
 impl GupfsFileSystem {
@@ -47,6 +51,20 @@ impl GupfsFileSystem {
             kernel_permissions: options.kernel_permissions,
             cluster_locks: options.cluster_locks,
             metrics: Arc::default(),
+            process_jobs: options.jobs.clone().map(ProcessJobs::new),
+            calls: AtomicU64::new(0),
+        }
+    }
+
+    /// A new call of this process.
+    pub(crate) fn current_call(&self, pid: u32, uid: u32) -> CurrentCall {
+        let job = self.process_jobs.as_ref().map_or(JobId::UNKNOWN, |jobs| {
+            let now = self.clock.boot();
+            jobs.job_of(pid, uid, now, |label| self.client.name_job(label))
+        });
+        CurrentCall {
+            number: self.calls.fetch_add(1, Relaxed) + 1,
+            job,
         }
     }
 

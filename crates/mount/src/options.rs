@@ -2,6 +2,7 @@
 
 use crate::cache_lifetimes::CacheLifetimes;
 use crate::errno::{DEADLINE_ERRNO, errno};
+use crate::process_jobs::JobFinder;
 use crate::runtime_reader;
 use gupfs_fuse::{FuseTransport, InitFlags, MountConfig, ReplyDeadlines};
 use gupfs_proto::FsError;
@@ -12,7 +13,7 @@ use std::time::Duration;
 const READ_AHEAD_KIB: u32 = 4096;
 
 /// Options of a FUSE mount.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FuseMountOptions {
     /// The source that `mount` shows.
     pub source: String,
@@ -47,6 +48,8 @@ pub struct FuseMountOptions {
     /// for `shared` mounts: the kernel does not learn of changes that are made after an early reply, and there it caches nothing that a
     /// change under way may affect.
     pub call_deadlines: Option<CallDeadlines>,
+    /// Names the jobs of processes, for the servers' accounting; None: calls belong to no job.
+    pub jobs: Option<Arc<dyn JobFinder>>,
 }
 
 /// The mount flags noatime, strictatime and nodiratime.
@@ -83,6 +86,7 @@ impl FuseMountOptions {
             device_workers: None,
             on_runtime: false,
             call_deadlines: None,
+            jobs: None,
         }
     }
 

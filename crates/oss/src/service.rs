@@ -2,10 +2,14 @@
 //! objects, makes the reply.
 
 use crate::targets::Oss;
+use gupfs_accounting::FinishedCall;
+use gupfs_proto::JobId;
 use gupfs_proto::data::{DataOp, DataReply, DataReplyBody, DataRequest};
+use gupfs_proto::jobs::{CallClass, JobKey};
 use gupfs_rpc::Service;
 use gupfs_store::object::{AllocateRequest, Objects, WriteRequest};
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Service<DataRequest, DataReply> for Oss {
     async fn handle(self: Arc<Self>, request: DataRequest) -> DataReply {
@@ -22,14 +26,44 @@ impl Service<DataRequest, DataReply> for Oss {
             self.free_session(session);
             return Ok(DataReplyBody::Done);
         }
+        let Some(jobs) = self.jobs() else {
+            return self.handle_any(request).await;
+        };
+        let mut call = FinishedCall {
+            key: JobKey {
+                session: request.session,
+                job: request.job,
+            },
+            class: request.op.class(),
+            ost: Some(request.ost),
+            has_failed: false,
+            bytes_read: 0,
+            bytes_written: request.op.bytes_written(),
+            took: Duration::ZERO,
+        };
+        let begun = jobs.now();
+        let reply = self.handle_any(request).await;
+        call.took = jobs.now().since(begun);
+        match &reply {
+            Ok(DataReplyBody::Data { data, .. }) => call.bytes_read = data.len() as u64,
+            Ok(_) => {}
+            Err(_) => (call.has_failed, call.bytes_written) = (true, 0),
+        }
+        if call.key.job != JobId::UNKNOWN || call.class != CallClass::Client {
+            jobs.count(call);
+        }
+        reply
+    }
+}
+
+impl Oss {
+    async fn handle_any(&self, request: DataRequest) -> DataReply {
         match request.op {
             DataOp::MirroredWrite { .. } => self.write_members(request).await,
             _ => self.handle_at_target(request).await,
         }
     }
-}
 
-impl Oss {
     /// Handles a request that concerns one target.
     pub(crate) async fn handle_at_target(&self, request: DataRequest) -> DataReply {
         let target = &self.objects_after_verdict(request.ost).await?;

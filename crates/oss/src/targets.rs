@@ -3,6 +3,7 @@
 use crate::object_fences::ObjectFences;
 use crate::relay::{RelayTickets, WriteRelay};
 use crate::{Authorizer, OssStatus};
+use gupfs_accounting::JobTable;
 use gupfs_proto::{FsError, OstId, SessionId};
 use gupfs_store::object::{Objects, OstStatus};
 use parking_lot::{Mutex, RwLock};
@@ -37,6 +38,8 @@ pub struct Oss {
     relay_tickets: RwLock<BTreeMap<OstId, Arc<RelayTickets>>>,
     /// None: this server relays nothing.
     relay: OnceLock<Arc<WriteRelay>>,
+    /// None: this server counts nothing.
+    jobs: OnceLock<Arc<JobTable>>,
     /// Of the targets that have reserved space.
     volumes: Mutex<BTreeMap<OstId, u64>>,
 }
@@ -72,6 +75,7 @@ impl Oss {
             object_fences: RwLock::default(),
             relay_tickets: RwLock::default(),
             relay: OnceLock::new(),
+            jobs: OnceLock::new(),
             volumes: Mutex::default(),
         })
     }
@@ -100,6 +104,15 @@ impl Oss {
     /// From now on this server relays writes of mirrored files.
     pub fn set_relay(&self, relay: Arc<WriteRelay>) {
         let _is_set_once = self.relay.set(relay);
+    }
+
+    /// From now on this server counts there what it does for jobs.
+    pub fn set_jobs(&self, jobs: Arc<JobTable>) {
+        let _is_set_once = self.jobs.set(jobs);
+    }
+
+    pub(crate) fn jobs(&self) -> Option<&Arc<JobTable>> {
+        self.jobs.get()
     }
 
     pub(crate) fn relay(&self) -> Option<&Arc<WriteRelay>> {

@@ -1,6 +1,6 @@
 //! # platform: disk, network, clock, random numbers, tasks and the arbiter
 //!
-//! Owns   the handles to these, their real implementations, and with feature `fake` the fake ones.
+//! Owns   the handles to these, their real implementations, and with feature `fake` the fake ones; the call that a task works for.
 //! Never  knows the contents of files or messages.
 //! Enter  at `Disk::real`, `Platform::real`; programs at `panics::exit_on_panic`, `allocator::keep_freed_memory`; tests at `fake::FakeDisk::new`,
 //!        `fake::FakePlatform::new`.
@@ -26,6 +26,7 @@ pub mod allocator;
 pub mod arbiter;
 pub mod busy_poll;
 pub mod clock;
+mod current_call;
 pub mod disk;
 pub mod hash;
 pub mod net;
@@ -38,6 +39,7 @@ pub mod fake;
 
 pub use arbiter::Arbiter;
 pub use clock::{BootTime, Clock};
+pub use current_call::CurrentCall;
 pub use disk::{
     Advice, Disk, DiskEntry, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskSpace, DiskStat,
     EntryKind, OnCacheMiss, OpenHow,

@@ -3,6 +3,7 @@
 
 use crate::callback::CallbackRequest;
 use crate::caller::Caller;
+use crate::jobs::{JOB_ROWS_MAX, JOBS_NAMED_MAX};
 use crate::limits::{
     ADDRESS_MAX, GROUPS_MAX, OPEN_CAPABILITIES_MAX, REPLAY_LOCKS_MAX, REPLAY_RECORDS_MAX,
     SESSION_NAME_MAX, SLOTS, TARGETS_MAX,
@@ -25,6 +26,9 @@ pub(crate) fn check_op(op: &MetaOp) -> BoundsResult {
             client.len(),
             SESSION_NAME_MAX,
         ),
+        MetaOp::NameJobs { labels } => {
+            check_count("jobs named in one request", labels.len(), JOBS_NAMED_MAX)
+        }
         MetaOp::GetXattr { name, .. }
         | MetaOp::SetXattr { name, .. }
         | MetaOp::RemoveXattr { name, .. } => check_xattr_name(name),
@@ -91,6 +95,10 @@ pub(crate) fn check_cluster_request(request: &cluster::ClusterRequest) -> Bounds
         cluster::ClusterRequest::Verifiers { targets } => {
             check_count("targets of the server", targets.len(), TARGETS_MAX)
         }
+        cluster::ClusterRequest::ReportJobs(report) => {
+            check_count("jobs in one report", report.rows.len(), JOB_ROWS_MAX)?;
+            check_count("targets of the server", report.targets.len(), TARGETS_MAX)
+        }
         cluster::ClusterRequest::TargetsStop { targets } => {
             check_count("targets of the server", targets.len(), TARGETS_MAX)
         }
@@ -152,7 +160,7 @@ mod tests {
             session: SessionId(1),
             slot_seq: Some(SlotSeq { slot, sequence: 1 }),
             caller: Caller::root(),
-            job: 0,
+            job: crate::JobId::UNKNOWN,
             instance: OwnerEpoch(1),
             last_seen: Seq(0),
             op,

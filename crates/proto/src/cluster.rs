@@ -9,6 +9,7 @@ use crate::ids::{
     ClusterId, Incarnation, InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, VirtualShard,
     WriteVerifier,
 };
+use crate::jobs::{JobKey, JobReport, JobUse};
 use crate::rebalance::{RebalanceChange, RebalanceState};
 use crate::resync::{ResyncChange, ResyncState};
 use crate::time::Timestamp;
@@ -94,6 +95,10 @@ pub enum ClusterRequest {
     Copies,
     /// An administrator has another copy own the metadata, or removes one. The owner replies with `Copies` or `ChangeRefused`.
     ChangeCopies { change: CopiesChange },
+    /// What an object server has done for jobs since its last report. The reply is `JobsReported`. Since version 12.
+    ReportJobs(JobReport),
+    /// What the servers do for jobs, of those behind this one. The reply is `JobUse`. Since version 12.
+    JobUse { after: Option<JobKey> },
 }
 
 /// A target that is about to be stopped.
@@ -440,6 +445,8 @@ pub enum ClusterReplyBody {
     ChangeRefused {
         why: String,
     },
+    JobsReported,
+    JobUse(JobUse),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use crate::capability::{CredentialTime, DataCredentials};
 use crate::checksum;
 use crate::error::FsError;
 use crate::ids::{InodeId, MapEpoch, ObjectId, OstId, SessionId, WriteVerifier};
+use crate::jobs::{CallClass, JobId};
 use crate::limits::CHECKSUM_BLOCK;
 use crate::time::Timestamp;
 use crate::units::ObjectOffset;
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct DataRequest {
     pub session: SessionId,
     pub map_epoch: MapEpoch,
-    pub job: u64,
+    /// The job for which the client reads or writes, for accounting.
+    pub job: JobId,
     pub ost: OstId,
     /// The credentials of the requester. The object server verifies those of requests that come from another process.
     pub credentials: DataCredentials,
@@ -248,6 +250,36 @@ impl DataOp {
 
     /// The version of DATA that added relayed writes.
     pub const RELAY_SINCE: u8 = 8;
+
+    /// The class in which servers count the operation.
+    pub fn class(&self) -> CallClass {
+        match self {
+            DataOp::Read { .. } => CallClass::Read,
+            DataOp::Write { .. }
+            | DataOp::NumberedWrite { .. }
+            | DataOp::ReservedWrite { .. }
+            | DataOp::MirroredWrite { .. }
+            | DataOp::RelayedWrite { .. } => CallClass::Write,
+            DataOp::Sync { .. } => CallClass::Sync,
+            DataOp::Truncate { .. } | DataOp::Allocate { .. } | DataOp::Zero { .. } => {
+                CallClass::Change
+            }
+            DataOp::Seek { .. } | DataOp::Stat { .. } => CallClass::Stat,
+            _ => CallClass::Client,
+        }
+    }
+
+    /// The bytes that a write brings.
+    pub fn bytes_written(&self) -> u64 {
+        match self {
+            DataOp::Write { data, .. }
+            | DataOp::NumberedWrite { data, .. }
+            | DataOp::ReservedWrite { data, .. }
+            | DataOp::MirroredWrite { data, .. }
+            | DataOp::RelayedWrite { data, .. } => data.len() as u64,
+            _ => 0,
+        }
+    }
 
     /// A write whose bytes the object server relays to these members, too; any other operation as it is.
     #[must_use]

@@ -10,6 +10,7 @@ use crate::caller::Caller;
 use crate::capability::{Capability, OpenCapability, SessionCapability};
 use crate::error::FsError;
 use crate::ids::{InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, Slot};
+use crate::jobs::{JobId, JobLabel};
 use crate::layout::{ConversionState, DefaultLayout, Layout, LayoutChange};
 use crate::lock;
 use crate::name::Name;
@@ -26,8 +27,8 @@ pub struct MetaRequest {
     /// Slot and sequence number of a changing request; None for reading requests.
     pub slot_seq: Option<SlotSeq>,
     pub caller: Caller,
-    /// The site's number of the job that the caller belongs to, for accounting; 0 is unknown.
-    pub job: u64,
+    /// The job that the caller belongs to, for accounting.
+    pub job: JobId,
     /// The server instance that this client has its session state with; another instance replies `FsError::OtherInstance` (see
     /// `MetaOp::Replay`).
     pub instance: OwnerEpoch,
@@ -375,6 +376,12 @@ pub enum MetaOp {
     ConvertLayout {
         ino: InodeId,
         change: LayoutChange,
+    },
+
+    // Since version 15.
+    /// What the job numbers in this client's requests stand for: of jobs that the server cannot know yet. It forgets them when it ends.
+    NameJobs {
+        labels: Vec<JobLabel>,
     },
 }
 

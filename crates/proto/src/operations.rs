@@ -12,8 +12,10 @@
 
 use crate::access::{AccessMode, Rights};
 use crate::ids::InodeId;
+use crate::jobs::CallClass;
 use crate::lock::{AdvisoryLock, LockFamily, LockMode, LockRequest};
 use crate::meta::{MetaOp, MetaReplyBody, OpenMode, SetAttr};
+use bytes::Bytes;
 
 /// The row of an operation, for the values in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,6 +222,7 @@ operations! {
     CreateForWriting { dir } = "create",          Some(*dir),                Change,      Credentials,                         OpenedOrBegun,    Program,  Any,                    13;
     ReportWrites { ino }     = "end_write",       Some(*ino),                Change,      LeaseHolder(*ino),                   Attr,             Client,   Same,                   13;
     ConvertLayout { ino }    = "convert_layout",  Some(*ino),                Read,        Credentials,                         Conversion,       Program,  Same,                   14;
+    NameJobs                 = "name_jobs",       None,                      Driver,      Session,                             Done,             Client,   Same,                   15;
 }
 
 /// The version of META that has an open with these flags: version 7 added O_APPEND.
@@ -304,10 +307,51 @@ fn inode_of_lock(request: &LockRequest) -> Option<InodeId> {
     }
 }
 
+impl OperationKind {
+    /// The class in which servers count the operation.
+    pub fn class(self) -> CallClass {
+        use OperationKind::*;
+        match self {
+            Lookup | LookupParent | GetAttr | Access | Readlink | GetXattr | ListXattr | StatFs
+            | GetDefaultLayout => CallClass::Stat,
+            Readdir => CallClass::List,
+            Open | BeginRead => CallClass::Open,
+            Create | Mkdir | Mknod | Symlink | TmpFile | OpenTmpFile | Link | CreateForWriting => {
+                CallClass::Create
+            }
+            Unlink | Rmdir => CallClass::Remove,
+            Rename => CallClass::Rename,
+            SetAttr | SetXattr | RemoveXattr | SetDefaultLayout | SetFlags | Truncate
+            | KillPrivileges | ConvertLayout => CallClass::Change,
+            WriteInline => CallClass::Write,
+            Lock => CallClass::Lock,
+            Sync => CallClass::Sync,
+            BeginWrite | BeginWriteAt | SpillInline | EndWrite | Forget | OpenSession
+            | CloseSession | Renew | Replay | IssueCapability | WithOpenCapability
+            | AcceptLeases | DowngradeWrite | UpgradeWrite | MarkStale | ReportWrites
+            | NameJobs => CallClass::Client,
+        }
+    }
+}
+
 impl MetaOp {
     /// The operation's name in trace spans, logs and metrics.
     pub fn name(&self) -> &'static str {
         self.kind().name()
+    }
+
+    /// The class in which servers count the operation.
+    pub fn class(&self) -> CallClass {
+        self.kind().class()
+    }
+
+    /// The bytes of a file that the request brings to its inode record.
+    pub fn bytes_written(&self) -> u64 {
+        match self {
+            MetaOp::WriteInline { data, .. } => data.len() as u64,
+            MetaOp::ReportWrites { inline, .. } => inline.as_ref().map_or(0, Bytes::len) as u64,
+            _ => 0,
+        }
     }
 
     /// Whether the request changes records, and so needs a slot.

@@ -90,10 +90,12 @@ impl RequestMessage for cluster::ClusterRequest {
             | cluster::ClusterRequest::Rebalance { .. }
             | cluster::ClusterRequest::TargetsStop { .. }
             | cluster::ClusterRequest::Resync { .. }
+            | cluster::ClusterRequest::ReportJobs(_)
             | cluster::ClusterRequest::Verifiers { .. } => &[Role::Oss],
             cluster::ClusterRequest::Copies
             | cluster::ClusterRequest::Map
             | cluster::ClusterRequest::Status
+            | cluster::ClusterRequest::JobUse { .. }
             | cluster::ClusterRequest::Domains => &Role::ALL,
         }
     }

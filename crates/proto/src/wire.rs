@@ -43,6 +43,9 @@ impl MessageKind {
             MessageKind::DATA => 3,
             // An owner takes a copy that does not say it for one without room.
             MessageKind::COPY => 1,
+            // A server that does not know jobs counts none.
+            MessageKind::META => 14,
+            MessageKind::CLUSTER => 11,
             other => other.newest(),
         }
     }
@@ -71,8 +74,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 6] = [
     // 8: open capabilities (two operations). 9: leases (an operation and two replies). 10: reading for a cache (an operation).
     // 11: concurrent write leases (three operations). 12: mirrored files (an operation; a kind of component in layouts, which no session
     // of a former version gets). 13: new files with a write lease (two operations).
-    // 14: the conversion of layouts.
-    (MessageKind::META, 6, 14),
+    // 14: the conversion of layouts. 15: names of jobs (an operation).
+    (MessageKind::META, 6, 15),
     // 2: capabilities. 3: write verifiers. 4: numbered writes (an operation). 5: space reservations (two operations and their
     // replies). 6: fences of objects (an operation). 7: digests and repairs (three operations and their replies). 8: relayed writes (three
     // operations and a reply).
@@ -85,8 +88,8 @@ pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 6] = [
     // 7: names of failure domains (two requests and a reply); acceptance of a target's loss (a request and its reply);
     // rate, pauses and room of drains (two requests and their replies). 8: rebalances (a request and its reply). 9: targets that are
     // about to be stopped, and the pace of resyncs (two requests and their replies). 10: what a drain needs (a request and its reply).
-    // 11: the copies of the metadata (two requests and their reply).
-    (MessageKind::CLUSTER, 2, 11),
+    // 11: the copies of the metadata (two requests and their reply). 12: what servers do for jobs (two requests and their replies).
+    (MessageKind::CLUSTER, 2, 12),
     // 2: whether a copy's disk has room (a request and its reply).
     (MessageKind::COPY, 1, 2),
 ];
@@ -289,6 +292,7 @@ fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
         cluster::ClusterRequest::TargetsStop { .. } | cluster::ClusterRequest::Resync { .. } => 9,
         cluster::ClusterRequest::DrainNeeds { .. } => 10,
         cluster::ClusterRequest::Copies | cluster::ClusterRequest::ChangeCopies { .. } => 11,
+        cluster::ClusterRequest::ReportJobs(_) | cluster::ClusterRequest::JobUse { .. } => 12,
         _ => 2,
     }
 }
@@ -513,7 +517,7 @@ mod tests {
         data::DataRequest {
             session: SessionId(7),
             map_epoch: MapEpoch(1),
-            job: 0,
+            job: crate::JobId::UNKNOWN,
             ost: OstId(3),
             credentials: DataCredentials::None,
             op: DataOp::Write {
@@ -573,7 +577,7 @@ mod tests {
             session: SessionId(1),
             slot_seq: None,
             caller: crate::Caller::root(),
-            job: 0,
+            job: crate::JobId::UNKNOWN,
             instance: crate::OwnerEpoch(0),
             last_seen: crate::Seq(0),
             op: meta::MetaOp::StatFs,
@@ -671,7 +675,7 @@ mod tests {
                 session: SessionId(1),
                 slot_seq: None,
                 caller: crate::Caller::root(),
-                job: 0,
+                job: crate::JobId::UNKNOWN,
                 instance: crate::OwnerEpoch(0),
                 last_seen: crate::Seq(0),
                 op,

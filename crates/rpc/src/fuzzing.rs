@@ -50,7 +50,7 @@ fn request() -> meta::MetaRequest {
         session: SessionId(1),
         slot_seq: None,
         caller: Caller::root(),
-        job: 0,
+        job: gupfs_proto::JobId(0),
         instance: OwnerEpoch(0),
         last_seen: Seq(0),
         op: MetaOp::StatFs,

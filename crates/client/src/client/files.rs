@@ -4,10 +4,12 @@ use super::Client;
 use crate::file::{AllocateMode, OpenedFile, ReadOptions, SeekTo, WriteDone, WriteOptions};
 use crate::inodes::{OpenFile, OpenFileFlags};
 use bytes::Bytes;
+use gupfs_platform::CurrentCall;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode, WritePosition};
 use gupfs_proto::{
-    Attr, ByteCount, Caller, FileOffset, FsError, InodeId, Layout, Name, ObjectId, OstId, data,
+    Attr, ByteCount, Caller, FileOffset, FsError, InodeId, JobId, Layout, Name, ObjectId, OstId,
+    data,
 };
 use std::sync::Arc;
 
@@ -74,7 +76,11 @@ impl Client {
     /// # Errors
     /// When the report failed: the write lease stays here, and `stop` reports again.
     pub fn release(&self, id: u64) -> impl Future<Output = Result<(), FsError>> {
-        self.opens.release(id)
+        let job = self
+            .open_files
+            .get(id)
+            .map_or(JobId::UNKNOWN, |file| file.job());
+        CurrentCall::with_default_job(job, self.opens.release(id))
     }
 
     /// Whether the file is open for writing here: then the kernel should not cache what it reads.
@@ -96,9 +102,9 @@ impl Client {
         len: u64,
         options: ReadOptions,
     ) -> impl Future<Output = Result<Vec<Bytes>, FsError>> {
-        self.files
-            .io
-            .read(file, FileOffset(offset), ByteCount(len), options)
+        let (offset, len) = (FileOffset(offset), ByteCount(len));
+        let reading = self.files.io.read(file, offset, len, options);
+        CurrentCall::with_default_job(file.job(), reading)
     }
 
     /// The same for a READ that fills the kernel's page cache: under a lease on the file's data, or its write lease if the file is open for
@@ -115,7 +121,8 @@ impl Client {
     ) -> impl Future<Output = Result<Vec<Bytes>, FsError>> {
         // Boxed: most reads are direct, and need no room for it.
         let (offset, len) = (FileOffset(offset), ByteCount(len));
-        Box::pin(self.files.io.read_pages(file, offset, len, options))
+        let reading = self.files.io.read_pages(file, offset, len, options);
+        Box::pin(CurrentCall::with_default_job(file.job(), reading))
     }
 
     /// Whether a read of a file with these attributes updates its access time now, so that the kernel must send it to this
@@ -141,7 +148,8 @@ impl Client {
         data: Bytes,
         options: WriteOptions,
     ) -> impl Future<Output = Result<WriteDone, FsError>> {
-        self.files.io.write(file, at, data, options)
+        let writing = self.files.io.write(file, at, data, options);
+        CurrentCall::with_default_job(file.job(), writing)
     }
 
     /// copy_file_range(2): copies up to `len` bytes, at most to the end of the source, and returns how many. An error after the first

@@ -10,7 +10,7 @@ use gupfs_proto::layout::{ConversionState, DefaultLayout, LayoutChange};
 use gupfs_proto::meta::{
     AccessMode, CreateMode, RemovedName, RenameMode, SetAttr, XattrMode, XattrName,
 };
-use gupfs_proto::{Attr, Caller, FileKind, FsError, InodeId, Name};
+use gupfs_proto::{Attr, Caller, FileKind, FsError, InodeId, JobId, JobLabel, Name};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +38,11 @@ impl Client {
         dir: InodeId,
     ) -> impl Future<Output = Result<Attr, FsError>> {
         self.names.lookup_parent(caller, dir)
+    }
+
+    /// The number of a job, for `CurrentCall::job`. The metadata server learns the label soon.
+    pub fn name_job(&self, label: JobLabel) -> JobId {
+        self.mds.name_job(label)
     }
 
     /// The kernel (or another user of this library) drops lookups of inodes.

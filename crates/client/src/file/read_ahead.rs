@@ -10,7 +10,7 @@ use crate::lease_number::LeaseNumber;
 use crate::limits::{READ_AHEAD_PIECE, READ_AHEAD_TIME_MAX};
 use crate::metrics::Counters;
 use crate::session::MdsSession;
-use gupfs_platform::{Clock, Tasks};
+use gupfs_platform::{Clock, CurrentCall, Tasks};
 use gupfs_proto::FileOffset;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -52,7 +52,7 @@ impl ReadAheadTasks {
             };
             let guard = cache.start_read_ahead(ino, piece.clone());
             let (this, streams) = (self.clone(), file.streams.clone());
-            self.tasks.spawn("read ahead", async move {
+            let reading = CurrentCall::inherit(async move {
                 let _guards = (permit, guard);
                 let is_read = tokio::select! {
                     biased;
@@ -63,6 +63,7 @@ impl ReadAheadTasks {
                     streams.lock().restart();
                 }
             });
+            self.tasks.spawn("read ahead", reading);
         }
     }
 

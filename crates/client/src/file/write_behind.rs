@@ -12,7 +12,7 @@ use crate::limits::{
 use crate::osts::OstCalls;
 use crate::reserved_space::{NeededSpace, SpaceCharges};
 use crate::session::MdsSession;
-use gupfs_platform::{Clock, Tasks};
+use gupfs_platform::{Clock, CurrentCall, Tasks};
 use gupfs_proto::meta::{SetAttr, WritePosition};
 use gupfs_proto::{Attr, ByteCount, Caller, FileOffset, FsError, InodeId};
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl WriteBehind {
         };
         let (leases, objects) = (self.leases.clone(), self.objects.clone());
         let clock = self.clock.clone();
-        self.tasks.spawn("flush written bytes", async move {
+        let flush = CurrentCall::inherit(async move {
             loop {
                 tokio::select! {
                     biased;
@@ -138,6 +138,7 @@ impl WriteBehind {
                 }
             }
         });
+        self.tasks.spawn("flush written bytes", flush);
     }
 
     /// Bytes of all files.

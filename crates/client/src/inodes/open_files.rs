@@ -2,9 +2,10 @@
 
 use super::table::InodePin;
 use crate::data_cache::ReadStreams;
+use gupfs_platform::CurrentCall;
 use gupfs_platform::hash::Map;
 use gupfs_proto::meta::AccessMode;
-use gupfs_proto::{FsError, InodeId, SessionId};
+use gupfs_proto::{FsError, InodeId, JobId, SessionId};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,6 +53,8 @@ pub struct OpenFile {
     /// Up to which of the inode's errors this open file has seen (`WritebackErrors`); changed under the state's lock.
     errors_seen: AtomicU64,
     pub(crate) streams: Arc<Mutex<ReadStreams>>,
+    /// The job that opened it: calls for which the kernel names no process count for it.
+    job: JobId,
 }
 
 impl OpenFile {
@@ -70,6 +73,10 @@ impl OpenFile {
 
     pub fn flags(&self) -> OpenFileFlags {
         self.flags
+    }
+
+    pub(crate) fn job(&self) -> JobId {
+        self.job
     }
 
     pub(crate) fn session(&self) -> SessionId {
@@ -128,6 +135,7 @@ impl OpenFileTable {
             session,
             errors_seen: AtomicU64::new(errors_seen),
             streams: Arc::default(),
+            job: CurrentCall::get().job,
         });
         self.files.write().insert(file.id, file.clone());
         file

@@ -92,6 +92,7 @@ pub fn affected_by(
         | MetaOp::IssueCapability { .. }
         | MetaOp::Lock(_)
         | MetaOp::AcceptLeases
+        | MetaOp::NameJobs { .. }
         | MetaOp::BeginRead { .. } => {}
     }
     affected

@@ -4,6 +4,7 @@
 use super::Locks;
 use crate::limits::UNLOCK_RETRY_PAUSE;
 use crate::reply;
+use gupfs_platform::CurrentCall;
 use gupfs_proto::lock::{LockHolder, LockOutcome, LockRange, LockRequest, LockSeq};
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
 use gupfs_proto::{Caller, FsError};
@@ -20,21 +21,20 @@ impl Locks {
         let (number, request) = self.table.register(request).await;
         let locks = self.clone();
         let (reply_tx, reply_rx) = oneshot::channel();
-        self.platform
-            .tasks
-            .spawn("send a lock request", async move {
-                let op = MetaOp::Lock(request);
-                let reply = locks.mds.call(&Caller::root(), op.clone()).await;
-                let is_freed = is_final(&op, &reply);
-                if is_freed {
-                    locks.table.finish(number);
-                }
-                // Fails if the caller was dropped.
-                let _ = reply_tx.send(reply);
-                if !is_freed {
-                    locks.retry_free(number, &op).await;
-                }
-            });
+        let asking = CurrentCall::inherit(async move {
+            let op = MetaOp::Lock(request);
+            let reply = locks.mds.call(&Caller::root(), op.clone()).await;
+            let is_freed = is_final(&op, &reply);
+            if is_freed {
+                locks.table.finish(number);
+            }
+            // Fails if the caller was dropped.
+            let _ = reply_tx.send(reply);
+            if !is_freed {
+                locks.retry_free(number, &op).await;
+            }
+        });
+        self.platform.tasks.spawn("send a lock request", asking);
         let reply = reply_rx
             .await
             .unwrap_or_else(|ended| Err(FsError::TimedOut(ended.to_string())));

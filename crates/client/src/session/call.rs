@@ -5,6 +5,7 @@ use super::leases::take_leases;
 use super::replay_log::RecordOutcome;
 use crate::limits::REPLAY_LOG_MAX;
 use crate::server_call::CalledServer;
+use gupfs_platform::CurrentCall;
 use gupfs_proto::capability::OpenCapability;
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody, ReplayRecord, SlotSeq};
 use gupfs_proto::operations::{AccessRule, SessionScope};
@@ -100,7 +101,7 @@ impl MdsSession {
                 session,
                 slot_seq,
                 caller: caller.clone(),
-                job: self.options.job,
+                job: CurrentCall::get().job,
                 instance,
                 last_seen,
                 op: op_with_capability.clone().unwrap_or(op),

@@ -8,7 +8,7 @@ use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::lease::{LeaseKey, LeaseReply, LeaseRevocation};
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody};
 use gupfs_proto::operations::AccessRule;
-use gupfs_proto::{Attr, Caller, FsError, InodeId, Name, wire};
+use gupfs_proto::{Attr, Caller, FsError, InodeId, JobId, Name, wire};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl MdsSession {
             session: self.id(),
             slot_seq: None,
             caller: Caller::root(),
-            job: self.options.job,
+            job: JobId::UNKNOWN,
             instance,
             last_seen,
             op: MetaOp::AcceptLeases,

@@ -8,6 +8,7 @@
 mod call;
 mod capabilities;
 mod credentials;
+mod job_labels;
 mod leases;
 mod reconnect;
 mod renew;
@@ -30,6 +31,7 @@ use capabilities::CapabilityCache;
 use gupfs_platform::{Clock, Platform};
 use gupfs_proto::meta::MetaOp;
 use gupfs_proto::{Caller, FsError, MapEpoch, Seq, SessionId};
+use job_labels::JobLabels;
 use replay_log::ReplayLog;
 use slots::SlotTable;
 use std::sync::{Arc, Weak};
@@ -50,6 +52,7 @@ pub struct MdsSession {
     kernel_pages: Arc<KernelPages>,
     data_cache: Arc<DataCache>,
     slots: SlotTable,
+    job_labels: JobLabels,
     pending_calls: Arc<PendingCalls>,
     state: ClientSessionState,
     /// For tasks that the session spawns.
@@ -68,7 +71,7 @@ impl MdsSession {
     ) -> Result<Arc<MdsSession>, FsError> {
         let replay_log = ReplayLog::default();
         let sent = platform.clock.boot();
-        let request = renew::open_session_request(&options.name, options.job);
+        let request = renew::open_session_request(&options.name);
         let reply = route.mds.call(request).await;
         let (opened, instance) = renew::new_session_in(&reply)?;
         replay_log.start(instance, &reply);
@@ -96,6 +99,7 @@ impl MdsSession {
             reconnecting: tokio::sync::Mutex::default(),
             capabilities,
             slots: SlotTable::default(),
+            job_labels: JobLabels::default(),
             pending_calls,
             state,
             this: this.clone(),

@@ -9,7 +9,7 @@ use gupfs_proto::capability::OpenCapability;
 use gupfs_proto::limits::{BODY_MAX, REPLAY_LOCKS_MAX, REPLAY_RECORDS_MAX};
 use gupfs_proto::lock::AdvisoryLock;
 use gupfs_proto::meta::{self, MetaOp, ReplayRecord};
-use gupfs_proto::{Caller, FsError, InodeId, OwnerEpoch, Seq, wire};
+use gupfs_proto::{Caller, FsError, InodeId, JobId, OwnerEpoch, Seq, wire};
 use std::collections::BTreeSet;
 
 impl MdsSession {
@@ -93,7 +93,7 @@ impl MdsSession {
                 session: self.current.id(),
                 slot_seq: None,
                 caller: Caller::root(),
-                job: self.options.job,
+                job: JobId::UNKNOWN,
                 instance,
                 last_seen: Seq(0),
                 op,

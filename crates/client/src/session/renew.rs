@@ -9,7 +9,7 @@ use crate::reply;
 use gupfs_proto::capability::SessionCapability;
 use gupfs_proto::limits::{RENEW_INTERVAL, SESSION_NAME_MAX};
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody};
-use gupfs_proto::{Caller, FsError, OwnerEpoch, Seq, SessionId};
+use gupfs_proto::{Caller, FsError, JobId, OwnerEpoch, Seq, SessionId};
 use std::sync::Arc;
 
 impl MdsSession {
@@ -54,6 +54,7 @@ impl MdsSession {
                     }
                     self.current.set_renewed(sent);
                     self.accept_leases().await;
+                    self.tell_jobs_again();
                 }
                 Ok(_) => {}
                 Err(error) => tracing::info!(%session, %error, "the metadata server did not renew the session; the client tries again"),
@@ -107,7 +108,7 @@ impl MdsSession {
     }
 
     async fn open_session(&self) -> Result<NewSession, FsError> {
-        let request = open_session_request(&self.options.name, self.options.job);
+        let request = open_session_request(&self.options.name);
         let reply = self.route.mds.call(request).await;
         let (opened, instance) = new_session_in(&reply)?;
         self.replay_log.start(instance, &reply);
@@ -117,14 +118,14 @@ impl MdsSession {
 }
 
 /// The request that opens a session; it carries no session yet.
-pub fn open_session_request(name: &str, job: u64) -> meta::MetaRequest {
+pub fn open_session_request(name: &str) -> meta::MetaRequest {
     let fits = |at: &usize| name.is_char_boundary(*at);
     let end = (0..=name.len().min(SESSION_NAME_MAX)).rev().find(fits);
     meta::MetaRequest {
         session: SessionId(0),
         slot_seq: None,
         caller: Caller::root(),
-        job,
+        job: JobId::UNKNOWN,
         instance: OwnerEpoch(0),
         last_seen: Seq(0),
         op: MetaOp::OpenSession {

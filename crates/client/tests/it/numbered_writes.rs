@@ -189,7 +189,7 @@ async fn a_fence_frees_what_the_targets_remember_of_the_session() {
     let request = |session| DataRequest {
         session: SessionId(0),
         map_epoch: MapEpoch(1),
-        job: 0,
+        job: gupfs_proto::JobId(0),
         ost: OstId(0),
         credentials: DataCredentials::None,
         op: DataOp::Fence { session },

@@ -51,7 +51,7 @@ async fn an_unreachable_lease_holder_is_waited_for_until_its_session_ends() {
             sequence: 1_000,
         }),
         caller: gupfs_proto::Caller::root(),
-        job: 0,
+        job: gupfs_proto::JobId(0),
         instance: cluster.servers.mds.owner_epoch(),
         last_seen: gupfs_proto::Seq(0),
         op: meta::MetaOp::CloseSession,

@@ -29,6 +29,7 @@ pub mod status;
 pub mod stop;
 pub mod sync;
 pub mod tls;
+pub mod top;
 pub mod up;
 #[cfg(feature = "tools")]
 pub mod verify;

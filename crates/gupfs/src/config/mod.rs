@@ -90,6 +90,7 @@ pub struct Mount {
     pub devices: Option<bool>,
     pub exec: Option<bool>,
     pub permissions: Option<Permissions>,
+    pub job: Option<String>,
 }
 
 /// How `mds`, `oss` and `mount` use the processors of their host.

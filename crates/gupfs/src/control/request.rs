@@ -1,6 +1,7 @@
 //! Control requests and replies.
 
 use gupfs_proto::InodeId;
+use gupfs_proto::jobs::JobKey;
 use gupfs_proto::layout::{DefaultLayout, LayoutChange};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,8 @@ pub enum ControlRequest {
     Status,
     /// The reply is a list of `OstSpace`.
     Df,
+    /// The reply is a `JobUse`, of the rows behind this one.
+    JobUse { after: Option<JobKey> },
     /// The reply is a `Synced`, sent when all changes acknowledged before the request are durable.
     Sync,
     /// The reply is a `LayoutView`: of a file, or the default layout of a directory.

@@ -11,6 +11,7 @@ use crate::events::print_event;
 use crate::exit::{CliError, CliResult, Exit};
 use crate::node::{ClusterHandler, Parts, StopEvents, wait_for_store_failure};
 use crate::stores::{DescriptorBudget, dir_and_subdirs, open_target, read_target_id};
+use gupfs_accounting::JobTable;
 use gupfs_oss::{
     DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, WriteRelay, run_reports,
 };
@@ -88,6 +89,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     oss.authorizer().set_cluster_key(identity.cluster_key());
     let first = with_port(mds.split(',').next().unwrap_or(mds), MDS_PORT);
     let others = OssConnections::new(&identity, local.clone(), cluster, &first);
+    oss.set_jobs(Arc::new(JobTable::new(platform.clock.clone())));
     oss.set_relay(WriteRelay::new(mds_connection.peer(), others, platform));
     let mut search = TargetSearch {
         dirs: settings.dirs.clone(),

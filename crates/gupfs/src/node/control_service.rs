@@ -7,6 +7,7 @@ use crate::control::{ControlHandler, ControlReply, ControlRequest, OstSpace, Syn
 use gupfs_client::{Client, TargetSpace};
 use gupfs_oss::Oss;
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
+use gupfs_proto::jobs::JobKey;
 use gupfs_proto::layout::{ConversionState, DefaultLayout, LayoutChange};
 use gupfs_proto::{Caller, FileKind, FsError, InodeId, Layout, ObjectId, OstId, Presence};
 use gupfs_rpc::Service;
@@ -28,6 +29,7 @@ impl ControlHandler for ControlService {
                 ControlReply::good(&status::of(&self.parts, status::Audience::Admin).await)
             }
             ControlRequest::Df => self.df().await,
+            ControlRequest::JobUse { after } => self.job_use(after).await,
             ControlRequest::Sync => self.sync().await,
             ControlRequest::LayoutGet { ino } => layout_reply(self.layout(ino).await),
             ControlRequest::LayoutSet { ino, rule } => {
@@ -108,6 +110,24 @@ impl ControlService {
                 device: device(target.ost).to_string(),
             })
             .collect()
+    }
+
+    /// As the metadata server knows it.
+    async fn job_use(&self, after: Option<JobKey>) -> ControlReply {
+        let request = ClusterRequest::JobUse { after };
+        let reply = match (self.parts.mds.get(), &self.parts.mds_connection) {
+            (Some(mds), _) => mds.clone().handle(request).await,
+            (None, Some(mds)) => mds.peer().call(request).await,
+            (None, None) => Err(FsError::NotSupported),
+        };
+        match reply {
+            Ok(ClusterReplyBody::JobUse(job_use)) => ControlReply::good(&job_use),
+            Ok(_) => ControlReply::Bad("the metadata server sent an unexpected reply".into()),
+            Err(FsError::NotSupported) => ControlReply::Bad(
+                "this process is not the owner of the metadata, or the metadata server is of a version that counts nothing for jobs; ask a mount, or `gupfs top HOST:PORT` of the owner".into(),
+            ),
+            Err(refusal) => ControlReply::Bad(format!("the metadata server does not answer: {refusal}")),
+        }
     }
 
     fn client(&self) -> Result<&Arc<Client>, FsError> {

@@ -4,6 +4,7 @@ use super::stop_events::StopEvents;
 use super::watchdog::WatchdogProcess;
 use crate::config::{self, Atime, Permissions, Transport};
 use crate::exit::{CliError, CliResult};
+use crate::jobs::HostProcesses;
 use crate::kernel::{self, KernelProbe, KernelVerdict, ProbeSelection};
 use gupfs_client::Client;
 use gupfs_fuse::over_io_uring::{self, UringSupport};
@@ -82,6 +83,9 @@ impl ActiveMount {
             options.kernel_permissions = config.permissions != Some(Permissions::Servers);
         }
         options.call_deadlines = settings.call_deadlines;
+        options.jobs = Some(Arc::new(HostProcesses {
+            variable: config.job.clone(),
+        }));
         if let Some(size) = config.read_ahead {
             options.read_ahead_kib = Some((size.0 >> 10) as u32);
         }

@@ -82,6 +82,7 @@ impl Roles {
             reserved,
         )
         .await?;
+        oss.set_jobs(mds.jobs().clone());
         share_capability_keys(&mds, &oss, platform);
         refuse_rejected_targets(&mds, &oss);
         log_down_targets(&mds, &oss);

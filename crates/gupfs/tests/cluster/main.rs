@@ -27,6 +27,7 @@ mod full_disk;
 mod growing_files;
 #[path = "../power_cut/images.rs"]
 mod images;
+mod jobs;
 mod joining_oss;
 mod keys;
 mod load;

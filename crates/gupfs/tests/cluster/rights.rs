@@ -93,7 +93,7 @@ impl Stranger {
             session: self.session,
             slot_seq: lane,
             caller: Caller::root(),
-            job: 0,
+            job: gupfs_proto::JobId(0),
             instance: self.life,
             last_seen: Seq(0),
             op,
@@ -177,7 +177,7 @@ impl Stranger {
         let request = data::DataRequest {
             session: self.session,
             map_epoch: MapEpoch(0),
-            job: 0,
+            job: gupfs_proto::JobId(0),
             ost,
             credentials: warrant,
             op,

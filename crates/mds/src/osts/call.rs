@@ -19,7 +19,7 @@ impl Targets {
         let request = data::DataRequest {
             session: MDS_SESSION,
             map_epoch: self.epoch(),
-            job: 0,
+            job: gupfs_proto::JobId(0),
             ost,
             credentials: match &self.issuer {
                 Some(issuer) => issuer.server_credentials(ost),

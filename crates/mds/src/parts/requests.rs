@@ -10,6 +10,7 @@ use crate::in_flight::InFlightRequests;
 use crate::replay::{Replay, ReplayParts};
 use crate::request::RequestHandler;
 use crate::session_end::{SessionEnd, SessionEndParts};
+use gupfs_accounting::JobTable;
 use std::sync::Arc;
 
 pub struct RequestParts {
@@ -75,6 +76,7 @@ impl RequestParts {
             capability_replies,
             conversions: pending.conversions.clone(),
             owner_epoch: input.owner_epoch,
+            jobs: Arc::new(JobTable::new(input.platform.clock.clone())),
             clock: input.platform.clock.clone(),
         };
         RequestParts {

@@ -31,7 +31,7 @@ mod tests {
             session: SessionId(1),
             slot_seq: None,
             caller,
-            job: 0,
+            job: gupfs_proto::JobId(0),
             instance: OwnerEpoch(0),
             last_seen: Seq(0),
             op,

@@ -251,7 +251,7 @@ pub async fn send(
         session,
         slot_seq,
         caller: Caller::root(),
-        job: 0,
+        job: gupfs_proto::JobId(0),
         instance: mds.owner_epoch(),
         last_seen: Seq(0),
         op,

@@ -240,8 +240,9 @@ pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpRes
             Ok(MetaReplyBody::Done)
         }
         // Locks and leases are in no record (`locks`, `leases`); and the driver unwraps operations with open capabilities.
-        MetaOp::Lock(_) | MetaOp::WithOpenCapability { .. } | MetaOp::AcceptLeases => {
-            Err(gupfs_proto::FsError::NotSupported.into())
-        }
+        MetaOp::Lock(_)
+        | MetaOp::WithOpenCapability { .. }
+        | MetaOp::AcceptLeases
+        | MetaOp::NameJobs { .. } => Err(gupfs_proto::FsError::NotSupported.into()),
     }
 }

@@ -126,7 +126,7 @@ fn request(credentials: DataCredentials, op: DataOp) -> DataRequest {
     DataRequest {
         session: SESSION,
         map_epoch: MapEpoch(1),
-        job: 0,
+        job: gupfs_proto::JobId(0),
         ost: OST,
         credentials,
         op,

@@ -67,7 +67,7 @@ fn write_to(ost: u16, map_epoch: u64) -> DataRequest {
     DataRequest {
         session: SessionId(1),
         map_epoch: MapEpoch(map_epoch),
-        job: 0,
+        job: gupfs_proto::JobId(0),
         ost: OstId(ost),
         credentials: DataCredentials::None,
         op: DataOp::RelayedWrite {

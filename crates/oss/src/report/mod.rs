@@ -11,6 +11,7 @@ pub use verifiers::VerifierReporter;
 
 use crate::targets::Oss;
 use futures_util::future::join_all;
+use gupfs_accounting::JobReporter;
 use gupfs_platform::Platform;
 use gupfs_proto::cluster::{
     ClusterReply, ClusterReplyBody, ClusterRequest, ObjectInventory, OpenTargetReport, OssReport,
@@ -56,12 +57,14 @@ struct ReportState {
 /// until then it is unknown whether these targets are the ones of the metadata server's records.
 pub async fn run_reports(reporter: OssReporter, all_have_verdicts: watch::Sender<bool>) {
     let state = ReportState::default();
+    let mut jobs = JobReporter::new(reporter.platform.random.u64());
     loop {
         match reporter.report_and_apply(&state).await {
             // A target has carried out its verdict: the metadata server learns it at once.
             Ok(NextReport::AtOnce) => continue,
             Ok(NextReport::AfterInterval) => {
                 all_have_verdicts.send_replace(true);
+                reporter.report_jobs(&mut jobs).await;
             }
             Ok(NextReport::MdsNotServing) => {}
             Err(error) => {
@@ -189,6 +192,17 @@ impl OssReporter {
         }
         self.oss.verdicts_arrived(with_verdict);
         Ok(next)
+    }
+
+    /// What is not accepted is reported with the next one. A metadata server of a former version does not know jobs.
+    async fn report_jobs(&self, jobs: &mut JobReporter) {
+        let Some(report) = self.oss.jobs().and_then(|table| jobs.next(table)) else {
+            return;
+        };
+        match self.mds.call(ClusterRequest::ReportJobs(report)).await {
+            Ok(_) => jobs.accepted(),
+            Err(error) => tracing::debug!(%error, "the report on jobs was not accepted"),
+        }
     }
 
     /// Whether all of these targets have recorded this owner.

@@ -87,7 +87,7 @@ fn write(number: Option<WriteNumber>) -> DataRequest {
     DataRequest {
         session: SessionId(7),
         map_epoch: MapEpoch(1),
-        job: 0,
+        job: gupfs_proto::JobId(0),
         ost: OstId(3),
         credentials: DataCredentials::None,
         op: match number {

@@ -66,7 +66,7 @@ impl PeerHandler<meta::MetaRequest, meta::MetaReply> for CountingServer {
                 .await;
         }
         let mut handled = self.handled.lock();
-        handled.push(request.job);
+        handled.push(request.job.0);
         meta::MetaReply {
             seq: Seq(handled.len() as u64),
             durable: Seq(0),
@@ -82,7 +82,7 @@ pub fn request(job: u64, wait_ms: u64) -> meta::MetaRequest {
         session: SessionId(1),
         slot_seq: None,
         caller: Caller::root(),
-        job,
+        job: gupfs_proto::JobId(job),
         instance: OwnerEpoch(1),
         last_seen: Seq(0),
         op: MetaOp::Sync { upto: Seq(wait_ms) },

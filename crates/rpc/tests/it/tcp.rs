@@ -98,7 +98,7 @@ async fn large_payloads_arrive_whole() {
                 credentials: gupfs_proto::capability::DataCredentials::None,
                 session: SessionId(1),
                 map_epoch: MapEpoch(1),
-                job: 0,
+                job: gupfs_proto::JobId(0),
                 ost: OstId(0),
                 op,
             };

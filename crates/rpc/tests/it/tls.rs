@@ -97,7 +97,7 @@ pub fn write(bytes: Vec<u8>) -> data::DataRequest {
     data::DataRequest {
         session: SessionId(1),
         map_epoch: MapEpoch(1),
-        job: 0,
+        job: gupfs_proto::JobId(0),
         ost: OstId(0),
         credentials: DataCredentials::None,
         op: DataOp::Write {

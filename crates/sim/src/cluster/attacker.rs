@@ -245,7 +245,7 @@ impl Attacker {
         let request = data::DataRequest {
             session: attack.session,
             map_epoch: MapEpoch(0),
-            job: 0,
+            job: gupfs_proto::JobId(0),
             ost: shown.ost,
             credentials: attack.credentials,
             op: attack.op,

@@ -121,7 +121,7 @@ impl ServedMetadata {
             session: SessionId(0),
             slot_seq: None,
             caller: Caller::root(),
-            job: 0,
+            job: gupfs_proto::JobId(0),
             instance: mds.owner_epoch(),
             last_seen: Seq(0),
             op: MetaOp::OpenSession {

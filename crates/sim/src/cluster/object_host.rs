@@ -4,6 +4,7 @@ use super::CLUSTER;
 use super::host::{Host, HostOptions, Store};
 use super::owner_clocks::OwnerClocks;
 use super::request_monitor::{MonitoredData, RequestMonitor};
+use gupfs_accounting::JobTable;
 use gupfs_oss::{
     DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, WriteRelay, run_reports,
 };
@@ -138,6 +139,7 @@ impl ObjectHost {
             CLUSTER,
             &self.metadata_address,
         );
+        oss.set_jobs(Arc::new(JobTable::new(platform.clock.clone())));
         oss.set_relay(WriteRelay::new(mds_connection.peer(), others, &platform));
         let reporter = OssReporter {
             domain: None,

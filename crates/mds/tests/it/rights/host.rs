@@ -85,7 +85,7 @@ impl Host {
             session: self.session,
             slot_seq,
             caller: caller.clone(),
-            job: 0,
+            job: gupfs_proto::JobId(0),
             instance: self.mds.owner_epoch(),
             last_seen: Seq(0),
             op,

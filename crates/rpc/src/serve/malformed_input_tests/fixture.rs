@@ -57,7 +57,7 @@ pub(super) fn request() -> meta::MetaRequest {
         session: SessionId(1),
         slot_seq: None,
         caller: gupfs_proto::Caller::root(),
-        job: 0,
+        job: gupfs_proto::JobId(0),
         instance: gupfs_proto::OwnerEpoch(0),
         last_seen: Seq(0),
         op: MetaOp::StatFs,
