@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gupfs_client::{OpenFile, OpenedFile, ReadOptions, WriteOptions};
 use gupfs_proto::meta::WritePosition;
 use gupfs_proto::{Attr, FsError, InodeId};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,9 +18,9 @@ pub struct FileHandle {
     user: UserFiles,
     file: Arc<OpenFile>,
     /// Keeps the inode, also without a name, as long as the file is open.
-    held: Option<HeldInode>,
+    held: Arc<Mutex<Option<HeldInode>>>,
     request: OpenRequest,
-    was_closed: AtomicBool,
+    was_closed: Arc<AtomicBool>,
 }
 
 impl FileHandle {
@@ -32,9 +33,9 @@ impl FileHandle {
         FileHandle {
             user,
             file: opened.file,
-            held: Some(held),
+            held: Arc::new(Mutex::new(Some(held))),
             request,
-            was_closed: AtomicBool::new(false),
+            was_closed: Arc::default(),
         }
     }
 
@@ -50,14 +51,24 @@ impl FileHandle {
         &self.file
     }
 
+    /// # Errors
+    /// `Stale` after `close`.
+    fn check_open(&self) -> Result<(), FsError> {
+        match self.was_closed.load(Ordering::Acquire) {
+            true => Err(FsError::Stale),
+            false => Ok(()),
+        }
+    }
+
     /// The bytes of `offset .. offset + len`, as segments; fewer at the end of the file, and after `limits::PIECE`.
     ///
     /// # Errors
     /// `Denied` if the file is not open for reading; `ObjectDamaged`, and those of the servers.
     pub fn read_at(&self, offset: u64, len: u64) -> RunToEnd<Vec<Bytes>> {
         let (core, file) = (self.user.core.clone(), self.file.clone());
-        let request = self.request;
+        let (request, is_open) = (self.request, self.check_open());
         self.user.run(async move {
+            is_open?;
             if !request.read {
                 return Err(FsError::Denied);
             }
@@ -101,7 +112,9 @@ impl FileHandle {
             kill_privileges: self.user.kills_privileges(),
             ..WriteOptions::default()
         };
+        let is_open = self.check_open();
         self.user.run(async move {
+            is_open?;
             // A longer append in two pieces could have another program's bytes between them.
             if matches!(position, WritePosition::End) {
                 let done = core.client.write(&file, position, bytes, options).await?;
@@ -143,7 +156,9 @@ impl FileHandle {
     /// `Invalid` if the file is not open for writing; `TooLarge`; those of the servers.
     pub fn truncate(&self, to: u64) -> RunToEnd<()> {
         let (user, file, writes) = (self.user.clone(), self.file.clone(), self.request.write);
+        let is_open = self.check_open();
         self.user.run(async move {
+            is_open?;
             if !writes {
                 return Err(FsError::Invalid);
             }
@@ -159,8 +174,11 @@ impl FileHandle {
     /// Those of `gupfs_client::Client::fsync`.
     pub fn sync(&self, data_only: bool) -> RunToEnd<()> {
         let (core, file) = (self.user.core.clone(), self.file.clone());
-        self.user
-            .run(async move { core.client.fsync(&file, data_only).await })
+        let is_open = self.check_open();
+        self.user.run(async move {
+            is_open?;
+            core.client.fsync(&file, data_only).await
+        })
     }
 
     /// close(2): afterwards the servers know what was written. Closing twice does nothing.
@@ -169,13 +187,14 @@ impl FileHandle {
     /// An error of an earlier write that had been answered; that the report of the writes failed.
     pub fn close(&self) -> RunToEnd<()> {
         let (core, file) = (self.user.core.clone(), self.file.clone());
-        let was_closed = self.was_closed.swap(true, Ordering::AcqRel);
+        let (was_closed, held) = (self.was_closed.clone(), self.held.clone());
         self.user.run(async move {
-            if was_closed {
+            if was_closed.swap(true, Ordering::AcqRel) {
                 return Ok(());
             }
             let earlier = core.client.flush(&file);
             let released = core.client.release(file.id()).await;
+            drop(held.lock().take());
             earlier.and(released)
         })
     }
@@ -186,7 +205,7 @@ impl Drop for FileHandle {
         if self.was_closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (core, id, held) = (self.user.core.clone(), self.file.id(), self.held.take());
+        let (core, id, held) = (self.user.core.clone(), self.file.id(), self.held.clone());
         self.user.core.spawn("close of a dropped file", async move {
             if let Err(error) = core.client.release(id).await {
                 tracing::warn!(%error, "a file that was dropped without a close could not report its writes; the client reports them again");

@@ -1,0 +1,42 @@
+"""What happens at a fork and at the end of the process."""
+
+import atexit
+import os
+import weakref
+
+from . import _gupfs
+
+#: How many seconds the sessions of a process may take to end with it.
+END_LIMIT = 10.0
+
+#: Connections that have a session, and files that are open for writing, with their buffers.
+connections: "weakref.WeakSet" = weakref.WeakSet()
+writers: "weakref.WeakSet" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    _gupfs.after_fork_in_child()
+    # The parent flushes and ends what it has.
+    writers.clear()
+    connections.clear()
+
+
+def _end() -> None:
+    for writer in list(writers):
+        try:
+            writer.close()
+        except Exception as error:  # the others are closed nevertheless
+            print(f"gupfs: {getattr(writer, 'name', 'a file')} could not be closed at exit: {error}")
+    for connection in list(connections):
+        try:
+            connection.close()
+        except OSError as error:
+            print(f"gupfs: a session could not end in order: {error}")
+
+
+os.register_at_fork(
+    before=_gupfs.before_fork,
+    after_in_parent=_gupfs.after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)
+atexit.register(_end)
