@@ -36,7 +36,9 @@ pub fn path_bytes(path: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 pub fn name_text<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     match std::str::from_utf8(name) {
         Ok(text) => Ok(PyString::new(py, text).into_any()),
-        Err(_) => (OsString::from_vec(name.to_vec()).into_pyobject(py)).map(Bound::into_any).map_err(Into::into),
+        Err(_) => (OsString::from_vec(name.to_vec()).into_pyobject(py))
+            .map(Bound::into_any)
+            .map_err(Into::into),
     }
 }
 
@@ -104,7 +106,11 @@ pub fn stat_result<'py>(py: Python<'py>, attr: &Attr) -> PyResult<Bound<'py, PyA
         attr.ctime.secs,
     );
     let more = PyDict::new(py);
-    for (name, time) in [("atime", attr.atime), ("mtime", attr.mtime), ("ctime", attr.ctime)] {
+    for (name, time) in [
+        ("atime", attr.atime),
+        ("mtime", attr.mtime),
+        ("ctime", attr.ctime),
+    ] {
         more.set_item(format!("st_{name}"), seconds(time))?;
         more.set_item(format!("st_{name}_ns"), nanos(time))?;
     }

@@ -30,7 +30,12 @@ impl Handle {
 #[pymethods]
 impl Handle {
     /// Reads into a buffer at an offset; returns how many bytes: fewer than the buffer has only at the end of the file.
-    fn pread_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, offset: u64) -> PyResult<usize> {
+    fn pread_into(
+        &self,
+        py: Python<'_>,
+        buffer: &Bound<'_, PyAny>,
+        offset: u64,
+    ) -> PyResult<usize> {
         let file = self.file.get()?;
         let view = PyBytesView::writable(buffer)?;
         let mut done = 0;
@@ -47,12 +52,21 @@ impl Handle {
     }
 
     /// At most `size` bytes from an offset.
-    fn pread<'py>(&self, py: Python<'py>, size: usize, offset: u64) -> PyResult<Bound<'py, PyBytes>> {
+    fn pread<'py>(
+        &self,
+        py: Python<'py>,
+        size: usize,
+        offset: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let file = self.file.get()?;
         let mut pieces = Vec::new();
         let mut done = 0;
         while done < size {
-            let segments = wait(py, file.read_at(offset + done as u64, (size - done) as u64), None)?;
+            let segments = wait(
+                py,
+                file.read_at(offset + done as u64, (size - done) as u64),
+                None,
+            )?;
             let read: usize = segments.iter().map(Bytes::len).sum();
             if read == 0 {
                 break;

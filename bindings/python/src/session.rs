@@ -16,6 +16,7 @@ use gupfs_proto::{Attr, Caller, FileKind, FsError, Timestamp};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A session; belongs to the process that opened it.
@@ -27,6 +28,7 @@ pub struct Session {
 struct SessionFiles {
     all: FileSystem,
     user: UserFiles,
+    was_stopped: AtomicBool,
 }
 
 /// Connects; `user` is (uid, gid, supplementary groups).
@@ -65,8 +67,29 @@ pub fn connect(
     let (uid, gid, groups) = user;
     let user = all.user(Caller::new(uid, gid, groups), 0);
     Ok(Session {
-        files: OfProcess::new(SessionFiles { all, user }),
+        files: OfProcess::new(SessionFiles {
+            all,
+            user,
+            was_stopped: AtomicBool::new(false),
+        }),
     })
+}
+
+/// How long a session that was dropped, and not stopped, tries to end.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+impl Drop for SessionFiles {
+    fn drop(&mut self) {
+        let (Ok(runtime), all) = (runtime(), self.all.clone()) else {
+            return;
+        };
+        if self.was_stopped.load(Ordering::Acquire) {
+            return;
+        }
+        runtime.spawn(async move {
+            let _nobody_waits = all.stop(END_LIMIT).await;
+        });
+    }
 }
 
 impl Session {
@@ -122,6 +145,7 @@ impl Session {
     fn stop(&self, py: Python<'_>, limit: f64) -> PyResult<()> {
         let files = self.files.get()?;
         let limit = Duration::from_secs_f64(limit.clamp(0.001, 1e6));
+        files.was_stopped.store(true, Ordering::Release);
         let stopped = wait_for(py, files.all.stop(limit))?;
         stopped.map_err(|error| os_error(&error, None))
     }
@@ -187,7 +211,11 @@ impl Session {
 
     fn access(&self, py: Python<'_>, path: &Bound<'_, PyAny>, mode: u8) -> PyResult<()> {
         let want = AccessMode::from_bits_truncate(mode & 7);
-        wait(py, self.user()?.access(&path_bytes(path)?, want), Some(path))
+        wait(
+            py,
+            self.user()?.access(&path_bytes(path)?, want),
+            Some(path),
+        )
     }
 
     fn scandir(
@@ -249,7 +277,9 @@ impl Session {
         target: &Bound<'_, PyAny>,
         path: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let made = self.maker()?.symlink(&path_bytes(target)?, &path_bytes(path)?);
+        let made = self
+            .maker()?
+            .symlink(&path_bytes(target)?, &path_bytes(path)?);
         wait_for(py, made)?.map_err(|error| os_error_of_two(&error, target, path))
     }
 
@@ -299,7 +329,11 @@ impl Session {
     }
 
     fn truncate(&self, py: Python<'_>, path: &Bound<'_, PyAny>, size: u64) -> PyResult<()> {
-        wait(py, self.user()?.truncate(&path_bytes(path)?, size), Some(path))
+        wait(
+            py,
+            self.user()?.truncate(&path_bytes(path)?, size),
+            Some(path),
+        )
     }
 
     fn copy_file(
@@ -330,7 +364,11 @@ impl Session {
         follow: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (at, name) = (path_bytes(path)?, path_bytes(name)?);
-        let value = wait(py, self.user()?.get_xattr(&at, &name, links(follow)), Some(path))?;
+        let value = wait(
+            py,
+            self.user()?.get_xattr(&at, &name, links(follow)),
+            Some(path),
+        )?;
         Ok(PyBytes::new(py, &value))
     }
 
@@ -342,7 +380,10 @@ impl Session {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let names = (self.user()?).list_xattrs(&path_bytes(path)?, links(follow));
         let names = wait(py, names, Some(path))?;
-        names.iter().map(|name| name_text(py, name.as_bytes())).collect()
+        names
+            .iter()
+            .map(|name| name_text(py, name.as_bytes()))
+            .collect()
     }
 
     /// `mode`: 0 creates or replaces, 1 (XATTR_CREATE) creates, 2 (XATTR_REPLACE) replaces.
@@ -375,7 +416,11 @@ impl Session {
         follow: bool,
     ) -> PyResult<()> {
         let (at, name) = (path_bytes(path)?, path_bytes(name)?);
-        wait(py, self.user()?.remove_xattr(&at, &name, links(follow)), Some(path))
+        wait(
+            py,
+            self.user()?.remove_xattr(&at, &name, links(follow)),
+            Some(path),
+        )
     }
 
     /// Reads (path, offset, size) at the same time. The result has for each its bytes, or the OSError of its path.
@@ -393,13 +438,16 @@ impl Session {
         });
         let parts = parts.collect::<PyResult<Vec<_>>>()?;
         let read = wait(py, self.user()?.read_ranges(parts), None)?;
-        let results = read.into_iter().zip(&ranges).map(|(read, (path, ..))| match read {
-            Ok(segments) => Ok(bytes_of(py, &segments)?.into_any()),
-            Err(error) => {
-                let raised = os_error(&error, Some(path));
-                Ok(raised.into_value(py).into_bound(py).into_any())
-            }
-        });
+        let results = read
+            .into_iter()
+            .zip(&ranges)
+            .map(|(read, (path, ..))| match read {
+                Ok(segments) => Ok(bytes_of(py, &segments)?.into_any()),
+                Err(error) => {
+                    let raised = os_error(&error, Some(path));
+                    Ok(raised.into_value(py).into_bound(py).into_any())
+                }
+            });
         results.collect()
     }
 }
@@ -438,7 +486,10 @@ impl Entry {
 
     /// `os.stat_result`; None of a file that was removed meanwhile, or if attributes were not asked for.
     fn stat<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.attr.as_ref().map(|attr| stat_result(py, attr)).transpose()
+        self.attr
+            .as_ref()
+            .map(|attr| stat_result(py, attr))
+            .transpose()
     }
 
     /// (mode with type, size, uid, gid, nlink, mtime, ctime), for listings that need no `os.stat_result`.

@@ -29,6 +29,7 @@ def in_child(work) -> str:
         except BaseException as error:
             text = f"{type(error).__name__}: {error}"
         os.write(sending, text.encode())
+        gupfs.shutdown()
         os._exit(0)
     os.close(sending)
     with open(receiving, "rb") as pipe:
@@ -100,12 +101,17 @@ def length_of(connection, path):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_pools_of_processes(connection, home, method):
+def test_pools_of_processes(cluster, connection, home, method):
     for number in range(8):
         connection.write_bytes(f"{home}/{number}", bytes(number))
     work = [(connection, f"{home}/{number}") for number in range(8)]
+    before = cluster.sessions()
     with multiprocessing.get_context(method).Pool(2) as pool:
         assert pool.starmap(length_of, work) == list(range(8))
+        pool.close()
+        pool.join()
+    # Their processes have ended their sessions: nobody waits for leases of the dead.
+    assert cluster.sessions() == before
 
 
 def test_a_pickle_has_the_path_of_the_key_and_not_the_key(cluster):
@@ -116,6 +122,18 @@ def test_a_pickle_has_the_path_of_the_key_and_not_the_key(cluster):
         with pickle.loads(pickled) as again:
             assert again == connection
             assert again.listdir("/") == connection.listdir("/")
+
+
+def test_a_connection_that_is_forgotten_ends(cluster):
+    before = cluster.sessions()
+    forgotten = gupfs.connect(cluster.address)
+    forgotten.listdir("/")
+    del forgotten
+    for _attempt in range(100):
+        if cluster.sessions() == before:
+            return
+        time.sleep(0.05)
+    raise AssertionError("its session did not end")
 
 
 def test_other_threads_run_while_a_call_waits(cluster, connection):

@@ -10,5 +10,6 @@
 
 from ._connection import Connection, DirEntry, connect
 from ._file import File
+from ._process import shutdown
 
-__all__ = ["Connection", "DirEntry", "File", "connect"]
+__all__ = ["Connection", "DirEntry", "File", "connect", "shutdown"]

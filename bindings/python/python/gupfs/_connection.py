@@ -4,7 +4,7 @@ import errno
 import os
 import stat as stat_bits
 import threading
-from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _file, _gupfs, _process
 
@@ -78,8 +78,16 @@ def connect(
     return connection
 
 
+#: Connections that came as pickles: a process that gets many of them has one session.
+_restored: Dict["_Options", "Connection"] = {}
+
+
 def _restore(options: tuple) -> "Connection":
-    return Connection(_Options(*options))
+    options = _Options(*options)
+    connection = _restored.get(options)
+    if connection is None or connection._closed:
+        connection = _restored[options] = Connection(options)
+    return connection
 
 
 class DirEntry:
@@ -133,7 +141,7 @@ class DirEntry:
 
 
 class Connection:
-    """A session with a cluster, made at the first use in each process. Threads may share it.
+    """A session with a cluster, made at the first use in each process. Threads may share it. One that nobody refers to ends in the background.
 
     Paths are str, bytes or os.PathLike, and begin at the root of the file system, also without a leading '/'. Methods have the names and
     the errors of their functions in `os`.
@@ -193,6 +201,7 @@ class Connection:
             )
             self._current = session
             _process.connections.add(self)
+            _process.prepare_end()
             return session
 
     @property
@@ -204,6 +213,7 @@ class Connection:
         """Ends the session: the servers get all writes of files that are still open."""
         session, self._current = self._current, None
         was_closed, self._closed = self._closed, True
+        _process.connections.discard(self)
         if was_closed or session is None or not session.is_here:
             return
         session.stop(_process.END_LIMIT)

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 import weakref
 
 from . import _gupfs
@@ -21,7 +22,12 @@ def _after_fork_in_child() -> None:
     connections.clear()
 
 
-def _end() -> None:
+def shutdown() -> None:
+    """Closes files that are open for writing, and ends all sessions of this process.
+
+    Python calls it at exit, and multiprocessing at the end of its processes. A process that ends by `os._exit` calls it itself: otherwise
+    the servers keep its leases for some seconds, and others wait for them.
+    """
     for writer in list(writers):
         try:
             writer.close()
@@ -39,4 +45,15 @@ os.register_at_fork(
     after_in_parent=_gupfs.after_fork_in_parent,
     after_in_child=_after_fork_in_child,
 )
-atexit.register(_end)
+atexit.register(shutdown)
+
+_prepared_pid = None
+
+
+def prepare_end() -> None:
+    """Called with the first session of a process: processes of multiprocessing run its finalizers, and not those of atexit."""
+    global _prepared_pid
+    multiprocessing = sys.modules.get("multiprocessing.util")
+    if multiprocessing is not None and _prepared_pid != os.getpid():
+        _prepared_pid = os.getpid()
+        multiprocessing.Finalize(None, shutdown, exitpriority=0)
