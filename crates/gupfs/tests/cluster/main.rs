@@ -29,6 +29,7 @@ mod growing_files;
 mod images;
 mod joining_oss;
 mod keys;
+mod library;
 mod load;
 mod locks;
 mod lost_osts;
