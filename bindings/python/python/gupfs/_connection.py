@@ -4,6 +4,7 @@ import errno
 import os
 import stat as stat_bits
 import threading
+import weakref
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _file, _gupfs, _process
@@ -153,6 +154,8 @@ class Connection:
         self._closed = False
         self._making = threading.Lock()
         self._pid = os.getpid()
+        # Files that are open for writing, with their buffers.
+        self._writers: "weakref.WeakSet" = weakref.WeakSet()
 
     def __reduce__(self):
         return _restore, (tuple(self._options),)
@@ -185,6 +188,8 @@ class Connection:
             # A child: another thread of the parent may have had the lock.
             self._making = threading.Lock()
             self._pid = os.getpid()
+            # The parent's.
+            self._writers = weakref.WeakSet()
         with self._making:
             session = self._current
             if session is not None and session.is_here:
@@ -210,13 +215,22 @@ class Connection:
         return self._session().address
 
     def close(self) -> None:
-        """Ends the session: the servers get all writes of files that are still open."""
-        session, self._current = self._current, None
-        was_closed, self._closed = self._closed, True
+        """Closes files that are open for writing, and ends the session. Raises the first error, after all of it."""
+        session = self._current
         _process.connections.discard(self)
-        if was_closed or session is None or not session.is_here:
+        if self._closed or session is None or not session.is_here:
+            self._closed = True
             return
+        failed: Optional[OSError] = None
+        for writer in list(self._writers):
+            try:
+                writer.close()
+            except OSError as error:
+                failed = failed or error
+        self._closed, self._current = True, None
         session.stop(_process.END_LIMIT)
+        if failed is not None:
+            raise failed
 
     # Files
 

@@ -5,8 +5,6 @@ import io
 import os
 from typing import Any, Optional
 
-from . import _process
-
 #: Bytes of the buffers of `Connection.open`, unless it is told otherwise.
 BUFFER_SIZE = 64 << 10
 
@@ -52,7 +50,7 @@ class File(io.RawIOBase):
 
     def __init__(self, connection, path, flags: dict, mode: str):
         super().__init__()
-        self._connection = connection
+        self.connection = connection
         self._flags = flags
         self.name = path
         self.mode = mode
@@ -72,7 +70,7 @@ class File(io.RawIOBase):
 
     def _open_again(self, former):
         """In a child: the same file, by its path."""
-        again = self._connection._session().open(self.name, **self._flags)
+        again = self.connection._session().open(self.name, **self._flags)
         if again.ino != former.ino:
             again.close()
             raise OSError(errno.ESTALE, "it was opened before this process was forked, and its path has another file now", self.name)
@@ -208,7 +206,7 @@ def wrap(raw: File, mode: str, buffering: int, encoding, errors, newline):
     if buffering == 0:
         if binary:
             if raw.writable():
-                _process.writers.add(raw)
+                raw.connection._writers.add(raw)
             return raw
         raw.close()
         raise ValueError("can't have unbuffered text I/O")
@@ -224,5 +222,5 @@ def wrap(raw: File, mode: str, buffering: int, encoding, errors, newline):
         wrapped = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering)
         wrapped.mode = mode
     if raw.writable():
-        _process.writers.add(wrapped)
+        raw.connection._writers.add(wrapped)
     return wrapped

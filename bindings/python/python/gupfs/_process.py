@@ -10,15 +10,13 @@ from . import _gupfs
 #: How many seconds the sessions of a process may take to end with it.
 END_LIMIT = 10.0
 
-#: Connections that have a session, and files that are open for writing, with their buffers.
+#: Connections that have a session.
 connections: "weakref.WeakSet" = weakref.WeakSet()
-writers: "weakref.WeakSet" = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
     _gupfs.after_fork_in_child()
-    # The parent flushes and ends what it has.
-    writers.clear()
+    # The parent ends what it has.
     connections.clear()
 
 
@@ -28,16 +26,11 @@ def shutdown() -> None:
     Python calls it at exit, and multiprocessing at the end of its processes. A process that ends by `os._exit` calls it itself: otherwise
     the servers keep its leases for some seconds, and others wait for them.
     """
-    for writer in list(writers):
-        try:
-            writer.close()
-        except Exception as error:  # the others are closed nevertheless
-            print(f"gupfs: {getattr(writer, 'name', 'a file')} could not be closed at exit: {error}")
     for connection in list(connections):
         try:
             connection.close()
         except OSError as error:
-            print(f"gupfs: a session could not end in order: {error}")
+            print(f"gupfs: a session could not end in order: {error}", file=sys.stderr)
 
 
 os.register_at_fork(
