@@ -121,7 +121,7 @@ impl<'a> Walk<'a> {
     /// Goes to all components but the last.
     pub async fn into_parent(mut self) -> Result<ParentOfPath, FsError> {
         self.advance_to_last().await?;
-        let (last, has_slash) = self.take_last()?;
+        let (last, has_slash) = self.take_last().await?;
         Ok(ParentOfPath {
             dir: self.at,
             last,
@@ -142,11 +142,21 @@ impl<'a> Walk<'a> {
     }
 
     /// The last component, after `advance_to_last`, and whether a slash follows.
-    pub fn take_last(&mut self) -> Result<(LastComponent, bool), FsError> {
+    ///
+    /// # Errors
+    /// `Denied` for "." and ".." in a directory without search permission, which no server sees; `NameTooLong`.
+    pub async fn take_last(&mut self) -> Result<(LastComponent, bool), FsError> {
         let last = match self.pending.pop().as_deref() {
             None => LastComponent::Root,
-            Some(b".") => LastComponent::Dot,
-            Some(b"..") => LastComponent::DotDot,
+            Some(dots @ (b"." | b"..")) => {
+                let (client, dir) = (&self.core.client, self.at.ino());
+                let search = client.access(self.caller, dir, AccessMode::EXECUTE);
+                search.await?;
+                match dots {
+                    b"." => LastComponent::Dot,
+                    _ => LastComponent::DotDot,
+                }
+            }
             Some(name) => LastComponent::Name(Name::new(name)?),
         };
         Ok((last, self.has_slash))

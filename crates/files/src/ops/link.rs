@@ -30,7 +30,17 @@ impl UserFiles {
                 if !caller.is_root() && caller.uid != attr.uid {
                     let use_it = AccessMode::READ | AccessMode::WRITE;
                     let may_use = core.client.access(caller, file.ino(), use_it).await;
-                    core.rules.check_link(caller, &attr, may_use.is_ok())?;
+                    if let Err(refused) = core.rules.check_link(caller, &attr, may_use.is_ok()) {
+                        // Linux looks first whether the new name exists.
+                        return match core.client.lookup(caller, dir, &name).await {
+                            Ok(there) => {
+                                drop(HeldInode::counted(core, there));
+                                Err(FsError::Exists)
+                            }
+                            Err(FsError::NotFound) => Err(refused),
+                            Err(error) => Err(error),
+                        };
+                    }
                 }
                 let linked = core.client.link(caller, file.ino(), dir, &name).await?;
                 drop(HeldInode::counted(core, linked));

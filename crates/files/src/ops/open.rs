@@ -5,8 +5,8 @@ use crate::file::FileHandle;
 use crate::held_inode::HeldInode;
 use crate::run_to_end::RunToEnd;
 use crate::user_files::{FollowLinks, UserFiles};
-use crate::walk::{self, LastComponent, Walk, again_while_stale};
-use gupfs_proto::meta::CreateMode;
+use crate::walk::{self, Walk, again_while_stale};
+use gupfs_proto::meta::{AccessMode, CreateMode};
 use gupfs_proto::{Attr, FileKind, FileMode, FsError, Name};
 
 impl UserFiles {
@@ -49,7 +49,16 @@ impl UserFiles {
     ) -> Result<FileHandle, FsError> {
         match found.kind() {
             FileKind::Regular => {}
-            FileKind::Directory => return Err(FsError::IsDirectory),
+            FileKind::Directory => {
+                if !request.write && request.create.is_none() {
+                    let read = self
+                        .core
+                        .client
+                        .access(&self.caller, found.ino(), AccessMode::READ);
+                    read.await?;
+                }
+                return Err(FsError::IsDirectory);
+            }
             FileKind::Symlink => return Err(FsError::Loop),
             _ => return Err(FsError::NoDevice),
         }
@@ -69,10 +78,12 @@ impl UserFiles {
         let mut walk = Walk::begin(&self.core, &self.caller, path)?;
         loop {
             walk.advance_to_last().await?;
-            let (last, has_slash) = walk.take_last()?;
-            let LastComponent::Name(name) = last else {
-                return Err(FsError::IsDirectory);
+            let (last, has_slash) = walk.take_last().await?;
+            let otherwise = match request.exclusive {
+                true => FsError::Exists,
+                false => FsError::IsDirectory,
             };
+            let name = last.name_or(otherwise)?;
             if has_slash {
                 return Err(FsError::IsDirectory);
             }

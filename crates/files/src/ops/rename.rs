@@ -3,8 +3,8 @@
 use crate::held_inode::HeldInode;
 use crate::run_to_end::RunToEnd;
 use crate::user_files::UserFiles;
-use crate::walk::{self, again_while_stale};
-use gupfs_proto::meta::RenameMode;
+use crate::walk::{self, LastComponent, again_while_stale};
+use gupfs_proto::meta::{AccessMode, RenameMode};
 use gupfs_proto::{FileKind, FsError};
 
 impl UserFiles {
@@ -19,14 +19,32 @@ impl UserFiles {
             again_while_stale(async || {
                 let (core, caller) = (&this.core, &this.caller);
                 let old = walk::to_parent(core, caller, &from).await?;
-                let new = walk::to_parent(core, caller, &to).await?;
-                let (old_dir, new_dir) = (old.dir.ino(), new.dir.ino());
+                let old_dir = old.dir.ino();
+                let new = match walk::to_parent(core, caller, &to).await {
+                    Ok(new) => new,
+                    Err(error) => {
+                        // Linux has looked at the first path before.
+                        let search = core.client.access(caller, old_dir, AccessMode::EXECUTE);
+                        search.await?;
+                        return Err(error);
+                    }
+                };
+                let new_dir = new.dir.ino();
+                let has_slash = old.has_slash || new.has_slash;
+                let are_names = matches!(old.last, LastComponent::Name(_))
+                    && matches!(new.last, LastComponent::Name(_));
+                if has_slash || !are_names {
+                    // Linux has walked to both directories before it looks at the names.
+                    for dir in [old_dir, new_dir] {
+                        core.client.access(caller, dir, AccessMode::EXECUTE).await?;
+                    }
+                }
                 let name = old.last.name_or(FsError::Busy)?;
                 let new_name = new.last.name_or(match mode {
                     RenameMode::NoReplace => FsError::Exists,
                     _ => FsError::Busy,
                 })?;
-                if old.has_slash || new.has_slash {
+                if has_slash {
                     let there = core.client.lookup(caller, old_dir, &name).await?;
                     if HeldInode::counted(core, there).kind() != FileKind::Directory {
                         return Err(FsError::NotDirectory);

@@ -318,7 +318,12 @@ fn users_of_the_library_may_do_what_they_may_through_a_mount() {
         let library = runtime.block_on(by_library(&view, "/library", &call));
         let mounted = mounted.map_err(|error| error.raw_os_error().unwrap());
         let library = library.map_err(|error| errno_number(&error));
-        assert_eq!(mounted, library, "call {number} of user {uid}: {call:?}");
+        assert_eq!(
+            mounted,
+            library,
+            "call {number} of user {uid}: {call:?}, in {:?}",
+            tree(&mount.join("library"))
+        );
         match mounted {
             Ok(()) => done += 1,
             Err(errno) => *refused.entry(errno).or_insert(0) += 1,
