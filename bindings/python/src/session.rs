@@ -9,7 +9,7 @@ use crate::runtime::runtime;
 use crate::wait::{wait, wait_for};
 use bytes::Bytes;
 use gupfs_files::{
-    ConnectOptions, FileRange, FileSystem, FollowLinks, OpenRequest, TlsOptions, UserFiles,
+    ClusterFiles, ConnectOptions, FileRange, FollowLinks, OpenRequest, TlsOptions, UserFiles,
 };
 use gupfs_proto::meta::{AccessMode, RenameMode, SetTime, XattrMode};
 use gupfs_proto::{Attr, Caller, FileKind, FsError, Timestamp};
@@ -26,7 +26,7 @@ pub struct Session {
 }
 
 struct SessionFiles {
-    all: FileSystem,
+    all: ClusterFiles,
     user: UserFiles,
     was_stopped: AtomicBool,
 }
@@ -63,7 +63,7 @@ pub fn connect(
         data_cache_max: cache,
         ..ConnectOptions::new(mds)
     };
-    let all = wait_for(py, FileSystem::connect(options))?.map_err(|error| setup_error(&error))?;
+    let all = wait_for(py, ClusterFiles::connect(options))?.map_err(|error| setup_error(&error))?;
     let (uid, gid, groups) = user;
     let user = all.user(Caller::new(uid, gid, groups), 0);
     Ok(Session {

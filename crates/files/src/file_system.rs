@@ -66,16 +66,16 @@ impl ConnectOptions {
 
 /// A session with one file system. A clone is the same session.
 #[derive(Clone)]
-pub struct FileSystem {
+pub struct ClusterFiles {
     core: Arc<SharedSession>,
 }
 
-impl FileSystem {
+impl ClusterFiles {
     /// Connects and opens a session. Runs on a tokio runtime, which must live as long as this.
     ///
     /// # Errors
     /// What is wrong with the key, the certificates or the addresses; that no server answers, or that it refuses this host.
-    pub async fn connect(options: ConnectOptions) -> Result<FileSystem, SetupError> {
+    pub async fn connect(options: ConnectOptions) -> Result<ClusterFiles, SetupError> {
         let platform = Platform::real();
         let key = read_key(options.key.as_deref())?;
         let tls = options.tls.as_ref().map(read_tls).transpose()?;
@@ -94,7 +94,7 @@ impl FileSystem {
                 return Err(SetupError::new(SetupErrorKind::Unreachable, what).todo(todo));
             }
         };
-        Ok(FileSystem {
+        Ok(ClusterFiles {
             core: Arc::new(SharedSession {
                 client: session.client.clone(),
                 session: Some(session),
@@ -108,8 +108,8 @@ impl FileSystem {
     }
 
     /// Above a client that is connected. Runs on a tokio runtime, which must live as long as this.
-    pub fn over(client: Arc<Client>, platform: Platform, rules: HostRules) -> FileSystem {
-        FileSystem {
+    pub fn over(client: Arc<Client>, platform: Platform, rules: HostRules) -> ClusterFiles {
+        ClusterFiles {
             core: Arc::new(SharedSession {
                 client,
                 session: None,

@@ -3,14 +3,14 @@
 //! Owns   how a host connects to a cluster (`connect`, which mounts use, too), the resolution of paths, open files and the lookups that
 //!        they hold, the rules that a kernel adds to the servers' (`host_rules`), the deadline of a call.
 //! Never  speaks FUSE, checks what the servers check (permissions of files and directories), keeps a working directory.
-//! Enter  at `FileSystem::connect`, then `FileSystem::user`; mounts at `DialedCluster::dial`.
+//! Enter  at `ClusterFiles::connect`, then `ClusterFiles::user`; mounts at `DialedCluster::dial`.
 //!
 //! ## Tour
 //!
 //! ```no_run
 //! # use gupfs_files::*; use gupfs_proto::Caller; use bytes::Bytes;
 //! # async fn tour() -> Result<(), Box<dyn std::error::Error>> {
-//! let files = FileSystem::connect(ConnectOptions::new("node1")).await?;
+//! let files = ClusterFiles::connect(ConnectOptions::new("node1")).await?;
 //! let me = files.user(Caller::new(1000, 1000, []), 0o022);
 //! me.make_directory(b"/data", 0o777).await?;
 //! let file = me.open(b"/data/greeting", OpenRequest::create(0o666)).await?;
@@ -47,7 +47,7 @@ pub use connect::{
 };
 pub use entries::{DirectoryEntry, FileRange, OpenRequest};
 pub use file::FileHandle;
-pub use file_system::{ConnectOptions, FileSystem};
+pub use file_system::{ClusterFiles, ConnectOptions};
 pub use host_rules::HostRules;
 pub use run_to_end::RunToEnd;
 pub use user_files::{FollowLinks, UserFiles};

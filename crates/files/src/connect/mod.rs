@@ -1,7 +1,7 @@
 //! # connect: how a host takes part in a cluster as a client
 //!
 //! Owns   files of keys and of TLS certificates, the identity of this host, addresses of servers, opening and ending a session over them.
-//! Never  knows what the session is for: mounts and `FileSystem` use the same.
+//! Never  knows what the session is for: mounts and `ClusterFiles` use the same.
 //! Enter  at `read_key`, `identity`, `DialedCluster::dial`.
 
 mod addresses;

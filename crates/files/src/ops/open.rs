@@ -85,6 +85,9 @@ impl UserFiles {
             };
             let name = last.name_or(otherwise)?;
             if has_slash {
+                let (client, dir) = (&self.core.client, walk.dir().ino());
+                let search = client.access(&self.caller, dir, AccessMode::EXECUTE);
+                search.await?;
                 return Err(FsError::IsDirectory);
             }
             if !self.must_look_first(walk.dir(), request).await? {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gupfs_client::{Client, SessionOptions};
-use gupfs_files::{FileHandle, FileSystem, HostRules, OpenRequest, UserFiles};
+use gupfs_files::{ClusterFiles, FileHandle, HostRules, OpenRequest, UserFiles};
 use gupfs_mds::osts::TargetHandle;
 use gupfs_mds::{Mds, MdsOptions};
 use gupfs_oss::Oss;
@@ -22,7 +22,7 @@ const LOG_SEGMENT: u64 = 256 << 10;
 pub const USER: u32 = 1000;
 
 pub struct Fixture {
-    pub files: FileSystem,
+    pub files: ClusterFiles,
     pub root: UserFiles,
     pub user: UserFiles,
 }
@@ -101,7 +101,7 @@ impl Fixture {
         );
         let client = connecting.await.unwrap();
         mds.attach(client.session(), Peer::local(client.clone()));
-        let files = FileSystem::over(client, platform.platform(), HostRules::USUAL);
+        let files = ClusterFiles::over(client, platform.platform(), HostRules::USUAL);
         Fixture {
             root: files.user(Caller::root(), 0o022),
             user: files.user(Caller::new(USER, USER, []), 0o022),
