@@ -20,6 +20,9 @@
 #                    "create pause"; 1,000 sessions and 1,000,000 files, and links of 1 Gbit/s, are part of it without COPIES)
 #   make bench-seeds runs the plan `seeds` on a local directory, gupfs and GlusterFS; writes a page with the results
 #   make bench-suite measures the overhead of the evaluation suite: its programs beside bare loops of the same calls
+#   make python      builds the Python package, $(TARGET)/python/wheels (manylinux_2_28; bindings/python)
+#   make test-python tests it against a cluster of daemons on this host, with fsspec's own tests, pandas and pyarrow (PYTEST: its flags)
+#   make bench-python  measures it beside a mount: a file in order, random places, many ranges, a listing
 #   make build       builds the optimised binary, $(TARGET)/release/gupfs
 #   make package     makes the Debian package in $(TARGET)/package
 #   make test-package  tries that package in a fresh Debian 12 with systemd: install, restart, upgrade under load, purge
@@ -35,10 +38,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 XFSTESTS_ARGS ?= -g quick
 
-.PHONY: xfstests help demo demo-cluster demo-failover test test-io-uring test-long fuzz mutants bench bench-fuse bench-door bench-cluster bench-links bench-mirrors bench-copies bench-seeds bench-suite build lint package test-package install verify-peers
+.PHONY: xfstests help demo demo-cluster demo-failover test test-io-uring test-long fuzz mutants bench bench-fuse bench-door bench-cluster bench-links bench-mirrors bench-copies bench-seeds bench-suite build lint python test-python bench-python package test-package install verify-peers
 
 help:
-	@sed -n '3,27s/^#   //p' Makefile
+	@sed -n '3,30s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -67,6 +70,22 @@ package:
 
 test-package: package
 	@scripts/test-package.sh "$(TARGET)"/package/gupfs_*.deb "$(TARGET)/debian12"
+
+python:
+	@scripts/need.sh python
+	@scripts/python.sh wheel "$(TARGET)"
+
+# PYTEST: for example PYTEST="-x -k fork". GUPFS_LONG=1: 10,000 turns beside a mount.
+test-python:
+	@scripts/need.sh test-python
+	$(CARGO) build -p gupfs
+	@scripts/python.sh test "$(TARGET)" "$(TARGET)/debug/gupfs" $(PYTEST)
+
+# BENCH_PYTHON: flags of bindings/python/bench.py, for example BENCH_PYTHON="--only listing --turns 9".
+bench-python:
+	@scripts/need.sh test-python
+	$(CARGO) build --release -p gupfs
+	@scripts/python.sh bench "$(TARGET)" "$(TARGET)/release/gupfs" $(BENCH_PYTHON)
 
 lint:
 	$(CARGO) fmt --all --check

@@ -2,9 +2,9 @@
 # Prepares this machine for a make target: installs missing Debian packages (as root, or
 # through sudo), and names each problem that it cannot solve.
 #
-#   scripts/need.sh build|fuzz|demo|demo-cluster|demo-failover|bench-mirrors|verify-peers|bench-seeds|browser|package|test
+#   scripts/need.sh build|fuzz|demo|demo-cluster|demo-failover|bench-mirrors|verify-peers|bench-seeds|browser|package|python|test-python|test
 set -eu
-purpose=${1:?usage: need.sh build|fuzz|demo|demo-cluster|demo-failover|bench-mirrors|verify-peers|bench-seeds|browser|package|test}
+purpose=${1:?usage: need.sh build|fuzz|demo|demo-cluster|demo-failover|bench-mirrors|verify-peers|bench-seeds|browser|package|python|test-python|test}
 rust_min=1.90
 problems=()
 
@@ -37,8 +37,10 @@ case $purpose in
     demo-failover) tools="$cluster_tools $etcd_tools python3:python3" ;;
     package) tools="$build_tools dpkg-shlibdeps:dpkg-dev mmdebstrap:mmdebstrap systemd-nspawn:systemd-container" ;;
     bench-mirrors) tools="$cluster_tools python3:python3 protoc:protobuf-compiler" ;;
+    python) tools="$base_tools python3:python3" ;;
+    test-python) tools="$demo_tools protoc:protobuf-compiler python3:python3" ;;
     test) tools=$test_tools ;;
-    *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, demo-failover, bench-mirrors, verify-peers, bench-seeds, browser, package, test" >&2; exit 2 ;;
+    *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, demo-failover, bench-mirrors, verify-peers, bench-seeds, browser, package, python, test-python, test" >&2; exit 2 ;;
 esac
 
 # mkfs and losetup are in sbin, which is not on every user's PATH.
@@ -52,7 +54,7 @@ done
 if [[ $tools == *protoc:* ]] && ! [ -e /usr/include/google/protobuf/descriptor.proto ]; then missing+=(libprotobuf-dev); fi
 
 # Debian has Python's virtual environments in a package of their own.
-if [ "$purpose" = verify-peers ] && ! python3 -c 'import ensurepip' >/dev/null 2>&1; then missing+=(python3-venv); fi
+if [[ $purpose =~ ^(verify-peers|python|test-python)$ ]] && ! python3 -c 'import ensurepip' >/dev/null 2>&1; then missing+=(python3-venv); fi
 
 install_packages() {
     local as=()

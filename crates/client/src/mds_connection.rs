@@ -4,17 +4,18 @@
 use crate::client::Client;
 use gupfs_proto::{FsError, callback};
 use gupfs_rpc::{ClientConnection, Service};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
-/// Answers the metadata server's callbacks: with the client, and before `set_client` as a client without open files.
+/// Answers the metadata server's callbacks: with the client, and before `set_client` as a client without open files. It does not keep the
+/// client: the client has the connection that has this.
 #[derive(Default)]
-pub struct ClientCallbacks(OnceLock<Arc<Client>>);
+pub struct ClientCallbacks(OnceLock<Weak<Client>>);
 
 impl ClientCallbacks {
     /// From now on this client answers the callbacks.
     pub fn set_client(&self, client: &Arc<Client>) {
         // Set once: there is one client.
-        let _ = self.0.set(client.clone());
+        let _ = self.0.set(Arc::downgrade(client));
     }
 }
 
@@ -23,9 +24,9 @@ impl Service<callback::CallbackRequest, callback::CallbackReply> for ClientCallb
         self: Arc<Self>,
         request: callback::CallbackRequest,
     ) -> callback::CallbackReply {
-        match self.0.get() {
-            Some(client) => client.clone().handle(request).await,
-            // The client has opened no file yet, so it holds no write lease.
+        match self.0.get().and_then(Weak::upgrade) {
+            Some(client) => client.handle(request).await,
+            // The client has opened no file yet, or has ended its session: it holds no write lease.
             None => match request {
                 callback::CallbackRequest::CheckOpen { inodes } => {
                     Ok(callback::CallbackReplyBody::IsOpen(vec![

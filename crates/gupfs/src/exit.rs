@@ -1,5 +1,6 @@
 //! How a command ends: an exit code for scripts, and a message for people: what happened, to which object, what to do next.
 
+use gupfs_files::{SetupError, SetupErrorKind};
 use std::fmt;
 use std::process::ExitCode;
 
@@ -86,6 +87,24 @@ impl fmt::Display for CliError {
             write!(f, "\n  → {advice}.")?;
         }
         Ok(())
+    }
+}
+
+impl From<SetupError> for CliError {
+    fn from(error: SetupError) -> CliError {
+        let failed = CliError::new(&*error.what).exit(match error.kind {
+            SetupErrorKind::Unusable => Exit::Unusable,
+            SetupErrorKind::Unreachable => Exit::NotRunning,
+            SetupErrorKind::Refused => Exit::Failed,
+        });
+        let failed = match error.cause.as_deref() {
+            Some(cause) => failed.because(cause),
+            None => failed,
+        };
+        match error.advice {
+            Some(advice) => failed.todo(advice),
+            None => failed,
+        }
     }
 }
 

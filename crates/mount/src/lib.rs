@@ -1,6 +1,6 @@
 //! # mount: FUSE requests as calls of the client
 //!
-//! Owns   the conversion both ways, the only errno table, the kernel's cache lifetimes, the cache mode of each open file.
+//! Owns   the conversion both ways, the kernel's cache lifetimes, the cache mode of each open file.
 //! Never  implements file system semantics: the client and the servers do.
 //! Enter  at `Mount::start`, or at `GupfsFileSystem::new` above a model of the kernel; `requests.rs` has the method of each FUSE request, `ops/` its function.
 

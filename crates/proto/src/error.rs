@@ -1,5 +1,5 @@
-//! The errors of the protocol: the reason why a server failed a request, as kinds that a caller can act on. One table in the
-//! crate `mount` maps them to errno.
+//! The errors of the protocol: the reason why a server failed a request, as kinds that a caller can act on. One table, `errno`,
+//! maps them to the numbers of Linux.
 
 use crate::ids::{ObjectId, OstId, OwnerEpoch};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! # proto: ids, layouts and messages of gupfs
 //!
 //! Owns   ids, numbers with units, layout arithmetic, the requests and replies of servers and clients with their encoding,
-//!        the protocol's errors, limits.
+//!        the protocol's errors, the table of their errnos, limits.
 //! Never  does I/O, is async, knows a clock.
 //! Enter  at `meta::MetaRequest` (names and attributes) and `data::DataRequest` (bytes of objects); `operations` has the table of
 //!        metadata operations.
@@ -17,6 +17,7 @@ pub mod cluster;
 pub mod copy;
 pub mod data;
 mod domain;
+mod errno;
 pub mod error;
 pub mod ids;
 pub mod jobs;
@@ -37,6 +38,7 @@ pub mod wire;
 pub use attr::{Attr, FileKind, FileMode};
 pub use caller::Caller;
 pub use domain::{DOMAIN_NAME_MAX, DomainName};
+pub use errno::errno_number;
 pub use error::FsError;
 pub use ids::*;
 pub use jobs::{JobId, JobLabel, JobName};

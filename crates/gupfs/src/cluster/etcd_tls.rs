@@ -1,8 +1,8 @@
 //! The files of certificates for TLS to etcd.
 
-use super::tls::check_mode;
 use crate::config::MetadataServer;
 use crate::exit::{CliError, CliResult, Exit};
+use gupfs_files::check_private_key;
 use gupfs_platform::arbiter::{EtcdTls, PemText};
 use gupfs_rpc::{TlsConfig, TlsMaterial};
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(super) fn read_etcd_tls(config: &MetadataServer) -> CliResult<Option<EtcdTls
     let own = match own {
         None => None,
         Some((certificate, key)) => {
-            check_mode(key)?;
+            check_private_key(key)?;
             Some((read(certificate)?, read(key)?))
         }
     };

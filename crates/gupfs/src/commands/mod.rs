@@ -20,7 +20,6 @@ pub mod mount;
 mod options;
 pub mod oss;
 pub mod ost;
-#[cfg(feature = "tools")]
 mod own_executable;
 pub mod rebalance;
 pub mod resync;

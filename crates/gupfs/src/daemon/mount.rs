@@ -2,21 +2,21 @@
 
 use super::start_metrics;
 use crate::amount::{Deadline, show_time};
-use crate::cluster::{identity, mds_addresses, read_key, read_tls};
+use crate::cluster::{identity, read_key, read_tls};
 use crate::config::{Config, Relay};
 use crate::control::{self, make_base_of_mounts, make_run_of_mount};
 use crate::events::print_event;
-use crate::exit::{CliError, CliResult, Exit};
+use crate::exit::{CliError, CliResult};
 use crate::metrics::Calls;
 use crate::node::{
     ActiveMount, ControlService, MountSettings, Parts, StopEvents, client_options, kernel_verdict,
     print_stopping, probe_kernel,
 };
-use gupfs_client::{Client, ClientCallbacks, Route, renew_after_reconnect};
+use gupfs_files::{ClusterSession, DialedCluster};
 use gupfs_mount::CallDeadlines;
-use gupfs_platform::{BootTime, Platform, Task};
-use gupfs_proto::{ClusterId, FsError};
-use gupfs_rpc::{ClientConnection, ConnectError, Handlers, OssConnections, PeerIdentity, Role};
+use gupfs_platform::{BootTime, Platform};
+use gupfs_proto::FsError;
+use gupfs_rpc::{ClientConnection, ConnectError, PeerIdentity};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -50,16 +50,16 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     // Before the mount, because it can fail.
     make_base_of_mounts()?;
     let probe = probe_kernel(&config.mount, true);
-    let Some(session) = connect(&settings, platform, &mut stop_events).await? else {
+    let calls = Arc::new(Calls::default());
+    let connecting = connect(&settings, platform, calls.clone(), &mut stop_events);
+    let Some(session) = connecting.await? else {
         return Ok(());
     };
-    let MountSession {
-        client, renewal, ..
-    } = &session;
+    let client = &session.client;
     let name = settings.point.display().to_string();
     let mut parts = Parts::new(name, session.cluster, platform, began);
     parts.client = Some(client.clone());
-    parts.calls = session.calls.clone();
+    parts.calls = calls;
     parts.mds_connection = Some(session.mds_connection.clone());
     parts.oss_connections.push(session.oss_connections.clone());
     let parts = Arc::new(parts);
@@ -77,8 +77,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         verdict = kernel_verdict(probe, platform) => verdict?,
         why = stop_events.wait() => {
             print_event(settings.json, "stopping", &why);
-            renewal.stop();
-            end_session(&settings, &parts, client, platform).await?;
+            end_session(&settings, &session, platform).await?;
             print_event(settings.json, "stopped", "stopped before the file system was mounted");
             return Ok(());
         }
@@ -106,8 +105,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     if let Some(metrics) = metrics {
         metrics.stop();
     }
-    renewal.stop();
-    let session_ended = end_session(&settings, &parts, client, platform).await;
+    let session_ended = end_session(&settings, &session, platform).await;
     drop(control);
     let _ = std::fs::remove_dir(&run);
     mount_ended?;
@@ -116,23 +114,13 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     Ok(())
 }
 
-/// A session at the metadata server, with its connections.
-struct MountSession {
-    client: Arc<Client>,
-    cluster: ClusterId,
-    mds_address: String,
-    mds_connection: Arc<ClientConnection>,
-    oss_connections: Arc<OssConnections>,
-    calls: Arc<Calls>,
-    renewal: Task<()>,
-}
-
 /// Connects to the metadata server and opens a session; None if a stop event came first.
 async fn connect(
     settings: &Settings,
     platform: &Platform,
+    calls: Arc<Calls>,
     stop_events: &mut StopEvents,
-) -> CliResult<Option<MountSession>> {
+) -> CliResult<Option<ClusterSession>> {
     let config = &settings.config;
     let identity = identity(
         platform,
@@ -140,69 +128,26 @@ async fn connect(
         read_tls(&config.cluster)?,
     );
     let name = settings.point.display().to_string();
-    let local = identity.local_identity(Role::Client, &name);
-    let callbacks = Arc::new(ClientCallbacks::default());
-    let mds_connection = ClientConnection::connect(identity.mds_connection_options(
-        &mds_addresses(&settings.mds),
-        &local,
-        Handlers::none().with_service(callbacks.clone()),
-    ));
+    let dialed = DialedCluster::dial(identity, &settings.mds, &name);
     let server = tokio::select! {
-        server = wait_connected(&mds_connection, settings.json, platform) => server,
+        server = wait_connected(&dialed.mds_connection, settings.json, platform) => server,
         why = stop_events.wait() => {
             print_event(settings.json, "stopped", &why);
             return Ok(None);
         }
     };
-    let address = mds_connection.status().address;
-    let server = server.map_err(|error| {
-        let failed = CliError::new(format!("cannot reach the metadata server at '{address}'"));
-        let exit = match error.is_permanent() {
-            true => Exit::Unusable,
-            false => Exit::NotRunning,
-        };
-        failed.because(&*error).exit(exit)
-    })?;
-    let oss_connections = OssConnections::new(&identity, local, server.cluster, &address);
-    let calls = Arc::new(Calls::default());
-    let route = Route::with_map(
-        mds_connection.peer(),
-        Vec::new(),
-        mds_connection.peer(),
-        oss_connections.clone(),
-        platform.clock.clone(),
-    );
-    let mut options = client_options(&settings.point, &config.mount, calls.clone());
+    let server = server.map_err(|error| dialed.unreachable(error))?;
+    let mut options = client_options(&settings.point, &config.mount, calls);
     options.shared = true;
     options.write_behind = config.mount.write_behind.unwrap_or(true);
     options.relay = config.mount.relay.unwrap_or(Relay::Auto).mode();
-    let client = tokio::select! {
-        client = Client::connect_with_route(route, platform.clone(), options) => client,
+    tokio::select! {
+        session = dialed.open_session(&server, options) => Ok(Some(session?)),
         why = stop_events.wait() => {
             print_event(settings.json, "stopped", &why);
-            return Ok(None);
+            Ok(None)
         }
-    };
-    let client = client.map_err(|refusal: FsError| {
-        CliError::new(format!(
-            "the metadata server at '{address}' refused this client"
-        ))
-        .because(&refusal)
-    })?;
-    callbacks.set_client(&client);
-    let renewal = platform.tasks.spawn(
-        "renew after reconnect",
-        renew_after_reconnect(mds_connection.clone(), client.clone()),
-    );
-    Ok(Some(MountSession {
-        client,
-        cluster: server.cluster,
-        mds_address: address,
-        mds_connection,
-        oss_connections,
-        calls,
-        renewal,
-    }))
+    }
 }
 
 /// Waits for the first connection, and says what is wrong as long as there is none.
@@ -235,33 +180,17 @@ async fn wait_connected(
 /// Ends the session: it reports open files and releases its write leases.
 async fn end_session(
     settings: &Settings,
-    parts: &Parts,
-    client: &Arc<Client>,
+    session: &ClusterSession,
     platform: &Platform,
 ) -> CliResult<()> {
+    session.stop_renewal();
     let ended = tokio::select! {
-        ended = client.stop() => ended,
-        () = platform.clock.sleep(END_SESSION_TIMEOUT) => Err(FsError::TimedOut(unreachable_servers(parts))),
+        ended = session.client.stop() => ended,
+        () = platform.clock.sleep(END_SESSION_TIMEOUT) => Err(FsError::TimedOut(session.unreachable_servers())),
     };
     ended.map_err(|refusal| {
         CliError::new(format!("'{}' is unmounted, but the session could not report everything to the servers", settings.point.display()))
             .because(&refusal)
             .todo("data that fsync acknowledged is kept; the metadata server recovers the sizes of files that were being written")
     })
-}
-
-/// The servers that the end of the session waits for.
-fn unreachable_servers(parts: &Parts) -> String {
-    let oss_connections = parts.oss_connections.iter();
-    let oss_connections = oss_connections.flat_map(|connections| connections.status());
-    let mds_connection = parts.mds_connection.iter();
-    let all = oss_connections.chain(mds_connection.map(|connection| connection.status()));
-    let unreachable = all.filter(|status| !status.connected || status.pending_requests > 0);
-    let unreachable: Vec<String> = unreachable
-        .map(|status| format!("{} at {}", status.peer_name, status.address))
-        .collect();
-    match unreachable.is_empty() {
-        true => "the last reports to the servers".into(),
-        false => format!("the last reports to {}", unreachable.join(", ")),
-    }
 }

@@ -30,6 +30,7 @@ mod images;
 mod jobs;
 mod joining_oss;
 mod keys;
+mod library;
 mod load;
 mod locks;
 mod lost_osts;

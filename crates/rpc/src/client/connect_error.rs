@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("cannot connect: {0}")]
-    Connect(std::io::Error),
+    Connect(#[source] std::io::Error),
     #[error(transparent)]
     Handshake(HandshakeError),
     #[error(transparent)]

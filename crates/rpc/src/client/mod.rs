@@ -123,6 +123,31 @@ impl ClientConnection {
         &self,
         timeout: Duration,
     ) -> Result<PeerIdentity, Arc<ConnectError>> {
+        self.wait_connected_unless(timeout, |_| false).await
+    }
+
+    /// Waits for the first connection, but not for later attempts: until an attempt at each known address has failed.
+    ///
+    /// # Errors
+    /// Those attempts failed, the server rejected the connection permanently, or there is no connection after `timeout`.
+    pub async fn wait_first_attempt(
+        &self,
+        timeout: Duration,
+    ) -> Result<PeerIdentity, Arc<ConnectError>> {
+        let addresses = &self.shared.options.addresses;
+        let have_all_failed = |failure: &ConnectError| match failure {
+            ConnectError::AtAddresses(failed) => failed.failures.len() >= addresses.all().len(),
+            _ => !addresses.are_several(),
+        };
+        self.wait_connected_unless(timeout, have_all_failed).await
+    }
+
+    /// Waits for the first connection, until `is_last` of a failure.
+    async fn wait_connected_unless(
+        &self,
+        timeout: Duration,
+        is_last: impl Fn(&ConnectError) -> bool,
+    ) -> Result<PeerIdentity, Arc<ConnectError>> {
         let shared = &self.shared;
         let until = shared.options.platform.clock.boot() + timeout;
         loop {
@@ -134,7 +159,9 @@ impl ClientConnection {
                     return Ok(server.clone());
                 }
                 if let Some(failure) = &state.failure
-                    && (failure.is_permanent() || shared.options.platform.clock.boot() >= until)
+                    && (failure.is_permanent()
+                        || is_last(failure)
+                        || shared.options.platform.clock.boot() >= until)
                 {
                     return Err(failure.clone());
                 }

@@ -1,6 +1,6 @@
 //! Files of keys: the cluster key of the servers, and client keys.
 
-use crate::exit::{CliError, CliResult, Exit};
+use super::{SetupError, SetupErrorKind};
 use gupfs_rpc::{AuthKey, ClientKey, ClientKeyId, ClusterKey};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -36,7 +36,7 @@ struct KeyFileHead {
 ///
 /// # Errors
 /// If the file cannot be read, is no key, or other users can read it.
-pub fn read_key(path: Option<&Path>) -> CliResult<Option<AuthKey>> {
+pub fn read_key(path: Option<&Path>) -> Result<Option<AuthKey>, SetupError> {
     let usual = [DEFAULT_CLIENT_KEY, DEFAULT_CLUSTER_KEY].map(Path::new);
     let path = path.or_else(|| usual.into_iter().find(|path| path.exists()));
     path.map(read).transpose()
@@ -46,44 +46,45 @@ pub fn read_key(path: Option<&Path>) -> CliResult<Option<AuthKey>> {
 ///
 /// # Errors
 /// As `read_key`, and if the file has a client key.
-pub fn read_cluster_key(path: Option<&Path>) -> CliResult<Option<ClusterKey>> {
+pub fn read_cluster_key(path: Option<&Path>) -> Result<Option<ClusterKey>, SetupError> {
     let usual = Path::new(DEFAULT_CLUSTER_KEY);
     let Some(path) = path.or_else(|| usual.exists().then_some(usual)) else {
         return Ok(None);
     };
     match read(path)? {
         AuthKey::Cluster(key) => Ok(Some(key)),
-        AuthKey::Client(key) => Err(CliError::new(format!(
+        AuthKey::Client(key) => Err(unusable(format!(
             "'{}' is the client key of '{}', and servers need the cluster key",
             path.display(),
             key.id.name
         ))
-        .todo("copy cluster.key from the metadata server's directory, and let only root read it")
-        .exit(Exit::Unusable)),
+        .todo("copy cluster.key from the metadata server's directory, and let only root read it")),
     }
 }
 
-fn read(path: &Path) -> CliResult<AuthKey> {
-    let failed = |error: &std::io::Error| {
-        CliError::new(format!("cannot read the key '{}'", path.display()))
+fn unusable(what: String) -> SetupError {
+    SetupError::new(SetupErrorKind::Unusable, what)
+}
+
+fn read(path: &Path) -> Result<AuthKey, SetupError> {
+    let failed = |error: std::io::Error| {
+        unusable(format!("cannot read the key '{}'", path.display()))
             .because(error)
             .todo("make one for this host with `gupfs key client` on the metadata server, copy it here, and let only root read it")
-            .exit(Exit::Unusable)
     };
-    let found = std::fs::metadata(path).map_err(|error| failed(&error))?;
+    let found = std::fs::metadata(path).map_err(failed)?;
     if found.mode() & 0o077 != 0 {
-        return Err(CliError::new(format!(
+        return Err(unusable(format!(
             "other users than its owner can read the key '{}'",
             path.display()
         ))
-        .todo(format!("chmod 600 '{}'", path.display()))
-        .exit(Exit::Unusable));
+        .todo(format!("chmod 600 '{}'", path.display())));
     }
-    let bytes = std::fs::read(path).map_err(|error| failed(&error))?;
+    let bytes = std::fs::read(path).map_err(failed)?;
     parse(&bytes).map_err(|why| {
-        CliError::new(format!("'{}' is not a key of gupfs: {why}", path.display()))
-            .todo("a cluster key has 32 bytes; a client key is a text file that `gupfs key client` wrote")
-            .exit(Exit::Unusable)
+        unusable(format!("'{}' is not a key of gupfs: {why}", path.display())).todo(
+            "a cluster key has 32 bytes; a client key is a text file that `gupfs key client` wrote",
+        )
     })
 }
 
