@@ -25,15 +25,15 @@ impl JobReporter {
     /// The report to send now: the former one, until it is accepted. None: there is nothing to report.
     pub fn next(&mut self, table: &JobTable) -> Option<JobReport> {
         if self.pending.is_none()
-            && let Some((rows, others, targets)) = table.take_unreported()
+            && let Some(new) = table.take_unreported()
         {
             self.number += 1;
             self.pending = Some(JobReport {
                 reporter: self.reporter,
                 number: self.number,
-                rows,
-                others,
-                targets,
+                rows: new.rows,
+                others: new.others,
+                targets: new.targets,
             });
         }
         self.pending.clone()

@@ -48,6 +48,13 @@ pub struct JobTable {
     rows: Mutex<Rows>,
 }
 
+/// What a report brings.
+pub(crate) struct UnreportedCounts {
+    pub rows: Vec<JobReportRow>,
+    pub others: JobCounts,
+    pub targets: Vec<(OstId, JobCounts)>,
+}
+
 #[derive(Default)]
 struct Rows {
     jobs: Map<JobKey, UseRow>,
@@ -153,22 +160,24 @@ impl JobTable {
     }
 
     /// What was counted since the last call; None: nothing.
-    pub(crate) fn take_unreported(
-        &self,
-    ) -> Option<(Vec<JobReportRow>, JobCounts, Vec<(OstId, JobCounts)>)> {
+    pub(crate) fn take_unreported(&self) -> Option<UnreportedCounts> {
         let none = JobCounts::default();
-        let mut rows = self.rows.lock();
-        let others = rows.others.take_unreported();
-        let jobs = rows.jobs.iter_mut().map(|(key, row)| JobReportRow {
+        let mut table = self.rows.lock();
+        let others = table.others.take_unreported();
+        let rows = table.jobs.iter_mut().map(|(key, row)| JobReportRow {
             key: *key,
             counts: row.take_unreported(),
         });
-        let jobs: Vec<JobReportRow> = jobs.filter(|row| row.counts != none).collect();
-        let targets = rows.targets.iter_mut();
+        let rows: Vec<JobReportRow> = rows.filter(|row| row.counts != none).collect();
+        let targets = table.targets.iter_mut();
         let targets = targets.map(|(ost, row)| (*ost, row.take_unreported()));
         let targets: Vec<(OstId, JobCounts)> = targets.filter(|(_, it)| *it != none).collect();
-        let is_empty = jobs.is_empty() && others == none && targets.is_empty();
-        (!is_empty).then_some((jobs, others, targets))
+        let is_empty = rows.is_empty() && others == none && targets.is_empty();
+        (!is_empty).then_some(UnreportedCounts {
+            rows,
+            others,
+            targets,
+        })
     }
 
     fn period(&self) -> u64 {
@@ -220,8 +229,8 @@ impl Rows {
     }
 }
 
-/// The counts of a job that has no row any more.
 impl JobTable {
+    /// The counts of jobs that have no row any more.
     pub fn others(&self) -> CountedUse {
         let period = self.period();
         self.rows.lock().others.counted(period)

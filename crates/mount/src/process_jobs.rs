@@ -88,28 +88,31 @@ mod tests {
     use super::*;
     use gupfs_proto::JobName;
     use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::time::Duration;
 
-    /// Processes as (pid, (started, name)), and how often it was asked.
     #[derive(Default)]
-    struct FakeProcesses(Mutex<(BTreeMap<u32, (u64, &'static str)>, usize)>);
+    struct FakeProcesses {
+        /// When each started, and its name.
+        running: Mutex<BTreeMap<u32, (u64, &'static str)>>,
+        asked: AtomicUsize,
+    }
 
     impl FakeProcesses {
         fn set(&self, pid: u32, started: u64, name: &'static str) {
-            self.0.lock().0.insert(pid, (started, name));
+            self.running.lock().insert(pid, (started, name));
         }
     }
 
     impl JobFinder for FakeProcesses {
         fn started(&self, pid: u32) -> Option<u64> {
-            let mut all = self.0.lock();
-            all.1 += 1;
-            all.0.get(&pid).map(|(started, _)| *started)
+            self.asked.fetch_add(1, Relaxed);
+            self.running.lock().get(&pid).map(|(started, _)| *started)
         }
 
         fn label(&self, pid: u32, uid: u32) -> Option<JobLabel> {
-            let all = self.0.lock();
-            let name = JobName::from_bytes(all.0.get(&pid)?.1.as_bytes());
+            let running = self.running.lock();
+            let name = JobName::from_bytes(running.get(&pid)?.1.as_bytes());
             Some(JobLabel { uid, name })
         }
     }
@@ -129,13 +132,13 @@ mod tests {
         for millis in 0..999 {
             assert_eq!(found(5, millis), job(5, "tar"));
         }
-        assert_eq!(host.0.lock().1, 1);
+        assert_eq!(host.asked.load(Relaxed), 1);
         // Another process with this number.
         host.set(7, 200, "cp");
         assert_eq!(found(5, 1000), job(5, "cp"));
         // The same process as another user: sudo.
         assert_eq!(found(6, 1001), job(6, "cp"));
-        host.0.lock().0.clear();
+        host.running.lock().clear();
         assert_eq!(found(6, 3000), JobId::UNKNOWN);
         assert_eq!(jobs.job_of(0, 5, at(0), |label| label.id()), JobId::UNKNOWN);
     }

@@ -18,7 +18,8 @@ impl UserFiles {
     pub fn open(&self, path: &[u8], request: OpenRequest) -> RunToEnd<FileHandle> {
         let (this, path) = (self.clone(), path.to_vec());
         self.run(async move {
-            if !(request.read || request.write) || (request.truncate && !request.write) {
+            let opens_nothing = !request.read && !request.write;
+            if opens_nothing || (request.truncate && !request.write) {
                 return Err(FsError::Invalid);
             }
             again_while_stale(async || match request.create {

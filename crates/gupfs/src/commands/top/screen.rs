@@ -5,6 +5,7 @@ use super::source::Source;
 use super::table::LoadTable;
 use super::users::UserNames;
 use crate::exit::{CliResult, OrCliError};
+use gupfs_platform::Clock;
 use gupfs_proto::jobs::JobUse;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -12,7 +13,7 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -34,13 +35,14 @@ fn show(
     mut by: GroupBy,
     mut now: JobUse,
 ) -> std::io::Result<()> {
+    let clock = Clock::real();
     let (mut before, mut users, mut failure) = (None, UserNames::default(), None);
     loop {
         let table = LoadTable::new(&now, before.as_ref(), by, &mut users);
         draw(terminal, &source.name(), &table, failure.as_deref())?;
-        let read_again = Instant::now() + REFRESH_INTERVAL;
+        let read_again = clock.boot() + REFRESH_INTERVAL;
         loop {
-            let left = read_again.saturating_duration_since(Instant::now());
+            let left = read_again.since(clock.boot());
             if !event::poll(left)? {
                 break;
             }
