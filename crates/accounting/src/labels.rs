@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 const LABELS_MAX: usize = 2 * JOB_ROWS_MAX;
 
 #[derive(Default)]
-pub struct JobLabels {
+pub struct LabelTable {
     labels: BTreeMap<JobId, (JobLabel, u64)>,
     /// Rises with each label.
     clock: u64,
 }
 
-impl JobLabels {
+impl LabelTable {
     /// `counted`: the jobs that have rows. The others are forgotten first, then those that were named first.
     pub fn add(&mut self, label: JobLabel, counted: impl Fn() -> BTreeSet<JobId>) {
         self.clock += 1;
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_million_names_leave_those_of_counted_jobs() {
-        let mut labels = JobLabels::default();
+        let mut labels = LabelTable::default();
         let kept = label(3).id();
         for name in 0..1_000_000 {
             labels.add(label(name), || BTreeSet::from([kept]));
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn names_of_counted_jobs_are_bounded_too() {
-        let mut labels = JobLabels::default();
+        let mut labels = LabelTable::default();
         for name in 0..3 * LABELS_MAX {
             labels.add(label(name), || {
                 (0..name).map(|name| label(name).id()).collect()

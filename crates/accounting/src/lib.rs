@@ -8,6 +8,7 @@
 //! A table has at most `JOB_ROWS_MAX` rows. When it is full, the eighth that was used least lately goes into one row, `others`: sums stay
 //! right, and a host that invents jobs hides at most its quiet neighbours.
 
+mod added_reports;
 mod labels;
 mod report;
 mod row;

@@ -1,10 +1,9 @@
-//! Reports of an object server to the metadata server: each is accepted once, however often it is sent.
+//! Reports of an object server to the metadata server: each is sent until it is accepted.
 
 use crate::table::JobTable;
 use gupfs_proto::jobs::JobReport;
-use std::collections::BTreeMap;
 
-/// The sender's side.
+/// Makes the reports of one process, one after the other.
 pub struct JobReporter {
     reporter: u64,
     number: u64,
@@ -42,29 +41,5 @@ impl JobReporter {
     /// The metadata server has accepted the report that `next` returned.
     pub fn accepted(&mut self) {
         self.pending = None;
-    }
-}
-
-/// Reporters that the metadata server remembers: more than a cluster has object servers.
-const REPORTERS_MAX: usize = 4096;
-
-/// The receiver's side: which reports were added.
-#[derive(Default)]
-pub struct AddedReports {
-    newest: BTreeMap<u64, u64>,
-}
-
-impl AddedReports {
-    /// Whether the report is to be added. It counts as added from now on.
-    pub fn is_new(&mut self, report: &JobReport) -> bool {
-        if self.newest.get(&report.reporter) >= Some(&report.number) {
-            return false;
-        }
-        if self.newest.len() >= REPORTERS_MAX && !self.newest.contains_key(&report.reporter) {
-            // Former processes of object servers, most of them: a live one whose last report is forgotten counts it twice at worst.
-            self.newest.pop_first();
-        }
-        self.newest.insert(report.reporter, report.number);
-        true
     }
 }

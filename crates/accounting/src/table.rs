@@ -1,7 +1,7 @@
 //! The table: a row for each job on each client.
 
-use crate::labels::JobLabels;
-use crate::report::AddedReports;
+use crate::added_reports::AddedReports;
+use crate::labels::LabelTable;
 use crate::row::{PERIOD_NANOS, UseRow};
 use gupfs_platform::hash::Map;
 use gupfs_platform::{BootTime, Clock};
@@ -60,7 +60,7 @@ struct Rows {
     jobs: Map<JobKey, UseRow>,
     others: UseRow,
     targets: BTreeMap<OstId, UseRow>,
-    labels: JobLabels,
+    labels: LabelTable,
     /// Names of the clients whose sessions have rows.
     clients: BTreeMap<SessionId, String>,
     added_reports: AddedReports,

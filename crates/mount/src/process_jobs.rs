@@ -1,6 +1,6 @@
 //! Which job each process belongs to, remembered for each process.
 
-use crate::limits::{PROCESS_TRUSTED, PROCESSES_MAX};
+use crate::limits::{PROCESS_TRUSTED_MAX, PROCESS_TRUSTED_MIN, PROCESSES_MAX};
 use gupfs_platform::BootTime;
 use gupfs_platform::hash::Map;
 use gupfs_proto::{JobId, JobLabel};
@@ -9,19 +9,24 @@ use std::sync::Arc;
 
 /// Finds out about processes of this host.
 pub trait JobFinder: Send + Sync {
-    /// When the process started, in any unit: another process with the same number has another time. None: there is no such process, as seen
-    /// from here.
-    fn started(&self, pid: u32) -> Option<u64>;
-
-    /// The job of a process of this user; None as above.
+    /// The job of a process of this user now. None: there is no such process, as seen from here.
     fn label(&self, pid: u32, uid: u32) -> Option<JobLabel>;
 }
 
 struct Process {
     uid: u32,
     job: JobId,
-    started: Option<u64>,
+    /// Since when it has been in this job, as far as the mount has seen.
+    since: BootTime,
     seen: BootTime,
+}
+
+impl Process {
+    /// Another program may run in the process by now, or another process have its number.
+    fn is_trusted(&self, now: BootTime) -> bool {
+        let known = self.seen.since(self.since);
+        now.since(self.seen) < known.clamp(PROCESS_TRUSTED_MIN, PROCESS_TRUSTED_MAX)
+    }
 }
 
 pub struct ProcessJobs {
@@ -37,7 +42,8 @@ impl ProcessJobs {
         }
     }
 
-    /// The job of a process; `name` makes a number of a label. Looks at the process when it is new, and once a second from then on.
+    /// The job of a process; `name` makes a number of a label. Looks at the process when it is new, soon again, and ever more rarely: a new process
+    /// may make its first calls before it executes its program.
     ///
     /// The kernel names no process for what no process waits for, and those of other pid namespaces: they have no job.
     pub fn job_of(
@@ -50,33 +56,29 @@ impl ProcessJobs {
         if pid == 0 {
             return JobId::UNKNOWN;
         }
-        let known = self.processes.lock().get(&pid).and_then(|process| {
-            let is_same_user = process.uid == uid;
-            is_same_user.then_some((process.job, process.started, process.seen))
-        });
-        if let Some((job, _, seen)) = known
-            && now.since(seen) < PROCESS_TRUSTED
-        {
+        let of_same_user = |process: &&Process| process.uid == uid;
+        let known = (self.processes.lock().get(&pid).filter(of_same_user))
+            .map(|process| (process.job, process.since, process.is_trusted(now)));
+        if let Some((job, _, true)) = known {
             return job;
         }
-        let started = self.finder.started(pid);
-        let job = match known {
-            Some((job, before, _)) if before == started => job,
-            _ => self.finder.label(pid, uid).map_or(JobId::UNKNOWN, name),
+        let job = self.finder.label(pid, uid).map_or(JobId::UNKNOWN, name);
+        let since = match known {
+            Some((before, since, _)) if before == job => since,
+            _ => now,
         };
         let mut processes = self.processes.lock();
         if processes.len() >= PROCESSES_MAX {
-            processes.retain(|_, process| now.since(process.seen) < PROCESS_TRUSTED);
+            processes.retain(|_, process| process.is_trusted(now));
             if processes.len() >= PROCESSES_MAX {
                 processes.clear();
             }
         }
-        let seen = now;
         let process = Process {
             uid,
             job,
-            started,
-            seen,
+            since,
+            seen: now,
         };
         processes.insert(pid, process);
         job
@@ -93,26 +95,15 @@ mod tests {
 
     #[derive(Default)]
     struct FakeProcesses {
-        /// When each started, and its name.
-        running: Mutex<BTreeMap<u32, (u64, &'static str)>>,
+        running: Mutex<BTreeMap<u32, &'static str>>,
         asked: AtomicUsize,
     }
 
-    impl FakeProcesses {
-        fn set(&self, pid: u32, started: u64, name: &'static str) {
-            self.running.lock().insert(pid, (started, name));
-        }
-    }
-
     impl JobFinder for FakeProcesses {
-        fn started(&self, pid: u32) -> Option<u64> {
-            self.asked.fetch_add(1, Relaxed);
-            self.running.lock().get(&pid).map(|(started, _)| *started)
-        }
-
         fn label(&self, pid: u32, uid: u32) -> Option<JobLabel> {
+            self.asked.fetch_add(1, Relaxed);
             let running = self.running.lock();
-            let name = JobName::from_bytes(running.get(&pid)?.1.as_bytes());
+            let name = JobName::from_bytes(running.get(&pid)?.as_bytes());
             Some(JobLabel { uid, name })
         }
     }
@@ -123,24 +114,32 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_looked_at_once_a_second_and_its_number_may_be_reused() {
+    fn a_process_is_looked_at_ever_more_rarely() {
         let host = Arc::new(FakeProcesses::default());
         let jobs = ProcessJobs::new(host.clone());
-        let at = |millis| BootTime(0) + Duration::from_millis(millis);
-        let found = |uid, millis| jobs.job_of(7, uid, at(millis), |label| label.id());
-        host.set(7, 100, "tar");
-        for millis in 0..999 {
+        let start = BootTime(5_000_000_000);
+        let found = |uid, millis| {
+            jobs.job_of(7, uid, start + Duration::from_millis(millis), |label| {
+                label.id()
+            })
+        };
+        host.running.lock().insert(7, "sh");
+        assert_eq!(found(5, 0), job(5, "sh"));
+        // It executes another program.
+        host.running.lock().insert(7, "tar");
+        for millis in 1..10_000 {
             assert_eq!(found(5, millis), job(5, "tar"));
         }
-        assert_eq!(host.asked.load(Relaxed), 1);
-        // Another process with this number.
-        host.set(7, 200, "cp");
-        assert_eq!(found(5, 1000), job(5, "cp"));
+        let asked = host.asked.load(Relaxed);
+        assert!((12..=24).contains(&asked), "{asked}");
+        // Another process with this number, a second later at the latest.
+        host.running.lock().insert(7, "cp");
+        assert_eq!(found(5, 11_000), job(5, "cp"));
         // The same process as another user: sudo.
-        assert_eq!(found(6, 1001), job(6, "cp"));
+        assert_eq!(found(6, 11_001), job(6, "cp"));
         host.running.lock().clear();
-        assert_eq!(found(6, 3000), JobId::UNKNOWN);
-        assert_eq!(jobs.job_of(0, 5, at(0), |label| label.id()), JobId::UNKNOWN);
+        assert_eq!(found(6, 13_000), JobId::UNKNOWN);
+        assert_eq!(jobs.job_of(0, 5, start, |label| label.id()), JobId::UNKNOWN);
     }
 
     #[test]

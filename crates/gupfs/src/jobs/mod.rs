@@ -18,10 +18,6 @@ pub struct HostProcesses {
 }
 
 impl JobFinder for HostProcesses {
-    fn started(&self, pid: u32) -> Option<u64> {
-        started_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-    }
-
     fn label(&self, pid: u32, uid: u32) -> Option<JobLabel> {
         let file = |name: &str| fs::read(format!("/proc/{pid}/{name}")).ok();
         let program = file("comm")?;
@@ -40,12 +36,6 @@ impl JobFinder for HostProcesses {
     }
 }
 
-/// The 22nd field of /proc/PID/stat; the second is the program's name in parentheses, and may contain anything.
-fn started_in(stat: &str) -> Option<u64> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_ascii_whitespace().nth(19)?.parse().ok()
-}
-
 /// The value of a variable in /proc/PID/environ, unless it is empty.
 fn value_of(environ: &[u8], variable: &str) -> Option<Vec<u8>> {
     let value = environ.split(|byte| *byte == 0).find_map(|entry| {
@@ -60,14 +50,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_is_found_behind_any_name() {
-        let stat = "7 (a) b) c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 10";
-        assert_eq!(started_in(stat), Some(98_765));
-        assert_eq!(started_in("7 (a"), None);
-        assert_eq!(started_in(""), None);
-    }
-
-    #[test]
     fn a_variable_has_its_whole_name() {
         let environ = b"XJOB=1\0JOB_ID=2\0JOB=3\0EMPTY=\0JOB=4";
         assert_eq!(value_of(environ, "JOB"), Some(b"3".to_vec()));
@@ -76,12 +58,10 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_a_job_and_a_start() {
+    fn this_process_has_a_job() {
         let host = HostProcesses { variable: None };
         let pid = std::process::id();
-        assert!(host.started(pid).is_some());
         assert_eq!(host.label(pid, 7).map(|label| label.uid), Some(7));
-        assert_eq!(host.started(u32::MAX), None);
         assert_eq!(host.label(u32::MAX, 7), None);
     }
 }

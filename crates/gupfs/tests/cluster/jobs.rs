@@ -4,7 +4,6 @@ use crate::running::{can_mount, command};
 use crate::test_cluster::TestCluster;
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -51,9 +50,10 @@ fn wait_for(cluster: &TestCluster, by: &str, name: &str, is_so: impl Fn(&Value) 
     panic!("{by} {name}: {:?}", top(cluster, by));
 }
 
-fn in_job(job: &str, program: &str, args: &[&str], dir: &Path) -> Command {
+/// A program in a job. It makes its first call to a mount after it was executed: only then it has its variables.
+fn in_job(job: &str, program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(program);
-    command.args(args).current_dir(dir).env(VARIABLE, job);
+    command.args(args).env(VARIABLE, job);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
@@ -71,20 +71,15 @@ fn a_job_has_its_calls_and_bytes_on_all_mounts() {
     let [a, b] = &cluster.mount_points()[..] else {
         panic!("two mounts");
     };
-    let write = ["if=/dev/zero", "of=big", "bs=1M", "count=8", "conv=fsync"];
-    run(in_job("alpha", "dd", &write, a));
-    run(in_job(
-        "alpha",
-        "dd",
-        &["if=big", "of=/dev/null", "bs=1M"],
-        b,
-    ));
-    run(in_job(
-        "be\nta\"",
-        "sh",
-        &["-c", "for i in $(seq 50); do : > small$i; done"],
-        b,
-    ));
+    let (to, from) = (
+        format!("of={}/big", a.display()),
+        format!("if={}/big", b.display()),
+    );
+    let write = ["if=/dev/zero", &to, "bs=1M", "count=8", "conv=fsync"];
+    run(in_job("alpha", "dd", &write));
+    run(in_job("alpha", "dd", &[&from, "of=/dev/null", "bs=1M"]));
+    let small = format!("for i in $(seq 50); do : > {}/small$i; done", b.display());
+    run(in_job("be\nta\"", "sh", &["-c", &small]));
     let has_all = |line: &Value| {
         let total = &line["total"];
         total["written_bytes"] == 8 * MIB && total["read_bytes"] == 8 * MIB
@@ -143,12 +138,10 @@ fn a_restarted_metadata_server_learns_the_names_of_running_jobs() {
     }
     let mut cluster = cluster_with_jobs(1);
     let at = cluster.mount_points()[0].clone();
-    let endless = "while :; do : > file; rm file; sleep 0.1; done";
-    let _running = Running(
-        in_job("gamma", "sh", &["-c", endless], &at)
-            .spawn()
-            .unwrap(),
-    );
+    let at = at.display();
+    let endless = format!("while :; do : > {at}/file; rm {at}/file; sleep 0.1; done");
+    let running = in_job("gamma", "sh", &["-c", &endless]).spawn();
+    let _running = Running(running.unwrap());
     wait_for(&cluster, "job", "job:gamma", |line| {
         line["total"]["calls"]["create"].is_u64()
     });
