@@ -32,6 +32,7 @@ fn help_lists_the_commands() {
           stop         Unmount and stop a running gupfs; all data is kept
           status       Show the state of servers and mounts: operations, waiting calls, damage
           df           Show the space of each OST and of all together
+          top          Show what the servers do, and for which jobs, users and hosts
           sync         Write all changes so far to the disks, so that they survive a power loss
           layout       Show or set how files are laid out over the OSTs
           check        Look for inconsistencies in a stopped store, and repair what can be repaired without
@@ -280,6 +281,7 @@ fn every_command_has_a_manual_page() {
         gupfs-sync.1
         gupfs-tls-init.1
         gupfs-tls.1
+        gupfs-top.1
         gupfs-up.1
         gupfs-verify.1
         gupfs-version.1

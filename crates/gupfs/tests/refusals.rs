@@ -209,7 +209,7 @@ fn a_wrong_configuration_is_refused_with_its_line() {
     expect![[r#"
         2
         gupfs config: DIR/gupfs.conf, line 2: there is no key 'allow_others' in [mount].
-          → probably 'allow_other' was meant; valid keys: point, allow_other, read_only, read_ahead, data_cache, write_behind, relay, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions.
+          → probably 'allow_other' was meant; valid keys: point, allow_other, read_only, read_ahead, data_cache, write_behind, relay, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions, job.
     "#]]
     .assert_eq(&refused(&output, &test_store.dir()));
 }

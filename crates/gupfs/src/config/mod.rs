@@ -258,7 +258,7 @@ mod tests {
             "[mount]\nallow_other = true\nreadahead = \"8MiB\"\n",
             expect![[r#"
                 gupfs.conf, line 3: there is no key 'readahead' in [mount].
-                  → probably 'read_ahead' was meant; valid keys: point, allow_other, read_only, read_ahead, data_cache, write_behind, relay, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions."#]],
+                  → probably 'read_ahead' was meant; valid keys: point, allow_other, read_only, read_ahead, data_cache, write_behind, relay, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions, job."#]],
         );
         check(
             "[motn]\nallow_other = true\n",
