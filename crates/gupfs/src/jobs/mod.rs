@@ -10,6 +10,12 @@ mod control_group;
 use gupfs_mount::JobFinder;
 use gupfs_proto::{JobLabel, JobName};
 use std::fs;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// How long a call waits until the job of its process is known.
+const LOOK_MAX: Duration = Duration::from_millis(20);
 
 /// The processes of this host, as /proc shows them.
 pub struct HostProcesses {
@@ -18,22 +24,37 @@ pub struct HostProcesses {
 }
 
 impl JobFinder for HostProcesses {
+    /// None also for a process that /proc shows only later: some of its files wait for locks of the process, which it may hold while it waits for
+    /// this mount.
+    #[allow(clippy::disallowed_methods)] // the thread ends with its read, and nothing waits for it
     fn label(&self, pid: u32, uid: u32) -> Option<JobLabel> {
-        let file = |name: &str| fs::read(format!("/proc/{pid}/{name}")).ok();
-        let program = file("comm")?;
-        let groups = file("cgroup").unwrap_or_default();
-        let groups = String::from_utf8_lossy(&groups);
-        let named = || {
-            let value = value_of(&file("environ")?, self.variable.as_ref()?)?;
-            Some(format!("job:{}", String::from_utf8_lossy(&value)))
-        };
-        let name = control_group::scheduler_job(&groups).or_else(named);
-        let name = match name.or_else(|| control_group::service(&groups)) {
-            Some(name) => JobName::from_bytes(name.as_bytes()),
-            None => JobName::from_bytes(program.trim_ascii_end()),
-        };
-        Some(JobLabel { uid, name })
+        let variable = self.variable.clone();
+        let (found_tx, found_rx) = mpsc::channel();
+        let look = move || drop(found_tx.send(look_at(pid, uid, variable.as_deref())));
+        let looking = thread::Builder::new()
+            .name("job of a process".into())
+            .spawn(look);
+        looking.ok()?;
+        found_rx.recv_timeout(LOOK_MAX).ok()?
     }
+}
+
+fn look_at(pid: u32, uid: u32, variable: Option<&str>) -> Option<JobLabel> {
+    let file = |name: &str| fs::read(format!("/proc/{pid}/{name}")).ok();
+    let program = file("comm")?;
+    let groups = file("cgroup").unwrap_or_default();
+    let groups = String::from_utf8_lossy(&groups);
+    let named = || {
+        let variable = variable?;
+        let value = value_of(&file("environ")?, variable)?;
+        Some(format!("job:{}", String::from_utf8_lossy(&value)))
+    };
+    let name = control_group::scheduler_job(&groups).or_else(named);
+    let name = match name.or_else(|| control_group::service(&groups)) {
+        Some(name) => JobName::from_bytes(name.as_bytes()),
+        None => JobName::from_bytes(program.trim_ascii_end()),
+    };
+    Some(JobLabel { uid, name })
 }
 
 /// The value of a variable in /proc/PID/environ, unless it is empty.

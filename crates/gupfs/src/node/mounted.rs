@@ -83,9 +83,11 @@ impl ActiveMount {
             options.kernel_permissions = config.permissions != Some(Permissions::Servers);
         }
         options.call_deadlines = settings.call_deadlines;
-        options.jobs = Some(Arc::new(HostProcesses {
-            variable: config.job.clone(),
-        }));
+        if let Some(variable) = &config.job {
+            options.jobs = Some(Arc::new(HostProcesses {
+                variable: Some(variable.clone()),
+            }));
+        }
         if let Some(size) = config.read_ahead {
             options.read_ahead_kib = Some((size.0 >> 10) as u32);
         }
