@@ -37,7 +37,7 @@ pub struct PyBytesView {
 
 impl PyBytesView {
     /// # Errors
-    /// BufferError or TypeError if the object has no contiguous bytes, or only bytes that nobody may write.
+    /// BufferError or TypeError if the object has no contiguous bytes, or only read-only bytes.
     pub fn writable(object: &Bound<'_, PyAny>) -> PyResult<PyBytesView> {
         PyBytesView::with_flags(object, WRITABLE)
     }

@@ -66,7 +66,7 @@ pub fn runtime() -> std::io::Result<&'static Runtime> {
             Ok(made)
         }
         Err(other) => {
-            // SAFETY: `made` was not published; nobody else has the pointer.
+            // SAFETY: `made` was not published; only this function has the pointer.
             let unused = unsafe { Box::from_raw(made) };
             unused.shutdown_background();
             // SAFETY: as above, of the thread that was first.

@@ -87,7 +87,7 @@ impl Drop for SessionFiles {
             return;
         }
         runtime.spawn(async move {
-            let _nobody_waits = all.stop(END_LIMIT).await;
+            let _may_be_late = all.stop(END_LIMIT).await;
         });
     }
 }

@@ -110,7 +110,7 @@ def test_pools_of_processes(cluster, connection, home, method):
         assert pool.starmap(length_of, work) == list(range(8))
         pool.close()
         pool.join()
-    # Their processes have ended their sessions: nobody waits for leases of the dead.
+    # Their processes have ended their sessions: no mount waits for leases of the dead.
     assert cluster.sessions() == before
 
 

@@ -6,8 +6,8 @@ use crate::row::{PERIOD_NANOS, UseRow};
 use gupfs_platform::hash::Map;
 use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::jobs::{
-    CallClass, CountedUse, JOB_ROWS_MAX, JOB_USE_ROWS_MAX, JobCounts, JobKey, JobReport,
-    JobReportRow, JobUse, JobUseRow,
+    CallClass, JOB_ROWS_MAX, JOB_USE_ROWS_MAX, JobCounts, JobKey, JobReport, JobReportRow, JobUse,
+    JobUseRow,
 };
 use gupfs_proto::{JobLabel, OstId, SessionId};
 use parking_lot::Mutex;
@@ -229,14 +229,6 @@ impl Rows {
     }
 }
 
-impl JobTable {
-    /// The counts of jobs that have no row any more.
-    pub fn others(&self) -> CountedUse {
-        let period = self.period();
-        self.rows.lock().others.counted(period)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,7 +260,7 @@ mod tests {
     }
 
     fn bytes_in_all(table: &JobTable) -> u64 {
-        let mut sum = table.others().total.bytes_read;
+        let mut sum = table.job_use(None, |_| None).others.total.bytes_read;
         let mut after = None;
         loop {
             let page = table.job_use(after, |_| None);

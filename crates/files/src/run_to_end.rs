@@ -35,9 +35,10 @@ impl<T: Send + 'static> RunToEnd<T> {
         if let Some(operation) = self.operation.take()
             && self.was_polled
         {
-            self.core.spawn("operation nobody waits for", async move {
-                let _nobody_waits = operation.await;
-            });
+            self.core
+                .spawn("operation whose caller has left", async move {
+                    let _has_no_caller = operation.await;
+                });
         }
     }
 }

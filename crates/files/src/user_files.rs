@@ -31,7 +31,7 @@ impl UserFiles {
         }
     }
 
-    /// The future of one operation: it runs to its end, whether or not somebody waits for it.
+    /// The future of one operation: it runs to its end, also if its caller drops it.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         operation: impl Future<Output = Result<T, FsError>> + Send + 'static,

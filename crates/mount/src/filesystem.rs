@@ -2,6 +2,7 @@
 
 use crate::cache_lifetimes::{AttributeLifetime, CacheLifetimes};
 use crate::convert;
+use crate::fuse_op::FuseOp;
 use crate::kernel_caches::{InodesOf, KernelCaches};
 use crate::metrics::OpMetrics;
 use crate::options::FuseMountOptions;
@@ -11,7 +12,6 @@ use gupfs_client::Client;
 use gupfs_fuse::NotifyError;
 use gupfs_platform::{Clock, CurrentCall};
 use gupfs_proto::{Attr, FsError, InodeId, JobId};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -31,7 +31,6 @@ pub struct GupfsFileSystem {
     pub(crate) cluster_locks: bool,
     pub(crate) metrics: Arc<OpMetrics>,
     process_jobs: Option<ProcessJobs>,
-    calls: AtomicU64,
 }
 
 impl GupfsFileSystem {
@@ -52,20 +51,23 @@ impl GupfsFileSystem {
             cluster_locks: options.cluster_locks,
             metrics: Arc::default(),
             process_jobs: options.jobs.clone().map(ProcessJobs::new),
-            calls: AtomicU64::new(0),
         }
     }
 
-    /// A new call of this process.
-    pub(crate) fn current_call(&self, pid: u32, uid: u32) -> CurrentCall {
-        let job = self.process_jobs.as_ref().map_or(JobId::UNKNOWN, |jobs| {
-            let now = self.clock.boot();
-            jobs.job_of(pid, uid, now, |label| self.client.name_job(label))
-        });
-        CurrentCall {
-            number: self.calls.fetch_add(1, Relaxed) + 1,
-            job,
-        }
+    /// The call of a process.
+    ///
+    /// For a closed file the process is not looked at: execve(2) closes files under locks that a look at the process may wait for. The client
+    /// knows which job opened the file.
+    pub(crate) fn current_call(&self, op: FuseOp, pid: u32, uid: u32) -> CurrentCall {
+        let closes = matches!(op, FuseOp::Flush | FuseOp::Release | FuseOp::Releasedir);
+        let job = match &self.process_jobs {
+            Some(jobs) if !closes => {
+                let now = self.clock.boot();
+                jobs.job_of(pid, uid, now, |label| self.client.name_job(label))
+            }
+            _ => JobId::UNKNOWN,
+        };
+        CurrentCall { job }
     }
 
     /// Called once the file system is mounted.

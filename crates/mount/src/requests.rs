@@ -44,7 +44,7 @@ impl GupfsFileSystem {
         self.metrics.begin();
         let result = match op.changes() && self.read_only {
             true => Err(FsError::ReadOnly),
-            false => self.current_call(from.pid, from.uid).scope(work).await,
+            false => self.current_call(op, from.pid, from.uid).scope(work).await,
         };
         self.metrics
             .end(op, self.clock.boot().since(start), result.is_err());

@@ -9,8 +9,6 @@ use std::future::Future;
 /// A call of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CurrentCall {
-    /// The mount's number of the call; 0: none.
-    pub number: u64,
     pub job: JobId,
 }
 
@@ -19,7 +17,7 @@ tokio::task_local! {
 }
 
 impl CurrentCall {
-    /// That of the current task; a call without number and job outside of one.
+    /// That of the current task; a call without a job outside of one.
     pub fn get() -> CurrentCall {
         CURRENT.try_with(|call| *call).unwrap_or_default()
     }
@@ -50,10 +48,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_goes_with_its_task_and_with_what_inherits_it() {
-        let call = CurrentCall {
-            number: 3,
-            job: JobId(7),
-        };
+        let call = CurrentCall { job: JobId(7) };
         let spawned = call.scope(async {
             tokio::task::yield_now().await;
             let plain = tokio::spawn(async { CurrentCall::get() });

@@ -142,7 +142,7 @@ class DirEntry:
 
 
 class Connection:
-    """A session with a cluster, made at the first use in each process. Threads may share it. One that nobody refers to ends in the background.
+    """A session with a cluster, made at the first use in each process. Threads may share it. One without references ends in the background.
 
     Paths are str, bytes or os.PathLike, and begin at the root of the file system, also without a leading '/'. Methods have the names and
     the errors of their functions in `os`.

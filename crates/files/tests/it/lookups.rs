@@ -1,4 +1,4 @@
-//! Each lookup is given back: when a call ends, when it fails half-way, and when nobody waits for it.
+//! Each lookup is given back: when a call ends, when it fails half-way, and when its caller drops it.
 
 use crate::fixture::{Fixture, make};
 use gupfs_files::{FileRange, FollowLinks, OpenRequest};
@@ -74,7 +74,7 @@ async fn an_open_file_holds_one_lookup_until_it_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_waits_for_runs_to_its_end() {
+async fn a_call_that_its_caller_drops_runs_to_its_end() {
     let fixture = Fixture::new().await;
     let root = &fixture.root;
     root.make_directory(b"/a", 0o777).await.unwrap();

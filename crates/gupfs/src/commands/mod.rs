@@ -24,6 +24,7 @@ mod own_executable;
 pub mod rebalance;
 pub mod resync;
 pub mod scrub;
+mod server_address;
 pub mod status;
 pub mod stop;
 pub mod sync;

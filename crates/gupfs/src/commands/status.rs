@@ -1,5 +1,6 @@
 //! `gupfs status`: shows the servers and mounts of a process, their work, and what they wait for.
 
+use super::server_address::server_address;
 use crate::cluster::{TlsFlags, identity, read_key, send_request};
 use crate::control::{ControlRequest, ControlTarget};
 use crate::daemon::block_on;
@@ -9,7 +10,7 @@ use clap::Args;
 use gupfs_platform::Platform;
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_rpc::Role;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Terminal control: cursor home, clear the screen.
@@ -46,7 +47,7 @@ pub struct Status {
 
 impl Status {
     pub fn run(self) -> CliResult<Exit> {
-        if let Some(address) = self.address() {
+        if let Some(address) = server_address(self.path.as_deref()) {
             return self.of_server(&address);
         }
         let target = ControlTarget::find(self.path.as_deref())?;
@@ -68,14 +69,6 @@ impl Status {
             print!("{clear}{text}");
             std::thread::sleep(REFRESH_INTERVAL);
         }
-    }
-
-    /// The argument, if it is a server's address and not a path.
-    fn address(&self) -> Option<String> {
-        let given = self.path.as_ref()?.to_str()?;
-        let (host, port) = given.rsplit_once(':')?;
-        let is_address = !host.contains('/') && port.parse::<u16>().is_ok();
-        (is_address && !Path::new(given).exists()).then(|| given.to_string())
     }
 
     fn of_server(&self, address: &str) -> CliResult<Exit> {

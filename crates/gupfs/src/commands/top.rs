@@ -5,6 +5,7 @@ mod source;
 mod table;
 mod users;
 
+use super::server_address::server_address;
 use crate::cluster::{TlsFlags, identity, read_key};
 use crate::control::ControlTarget;
 use crate::exit::{CliResult, Exit};
@@ -12,7 +13,7 @@ use clap::{Args, ValueEnum};
 use gupfs_platform::Platform;
 use source::Source;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use table::LoadTable;
 use users::UserNames;
 
@@ -95,12 +96,4 @@ impl Top {
         screen::run(&source, self.by)?;
         Ok(Exit::Fine)
     }
-}
-
-/// The argument, if it is a server's address and not a path.
-fn server_address(path: Option<&Path>) -> Option<String> {
-    let given = path?.to_str()?;
-    let (host, port) = given.rsplit_once(':')?;
-    let is_address = !host.contains('/') && port.parse::<u16>().is_ok();
-    (is_address && !Path::new(given).exists()).then(|| given.to_owned())
 }

@@ -83,11 +83,9 @@ impl ActiveMount {
             options.kernel_permissions = config.permissions != Some(Permissions::Servers);
         }
         options.call_deadlines = settings.call_deadlines;
-        if let Some(variable) = &config.job {
-            options.jobs = Some(Arc::new(HostProcesses {
-                variable: Some(variable.clone()),
-            }));
-        }
+        options.jobs = Some(Arc::new(HostProcesses {
+            variable: config.job.clone(),
+        }));
         if let Some(size) = config.read_ahead {
             options.read_ahead_kib = Some((size.0 >> 10) as u32);
         }

@@ -3,9 +3,9 @@
 use crate::running::{can_mount, command};
 use crate::test_cluster::TestCluster;
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
@@ -150,5 +150,28 @@ fn a_restarted_metadata_server_learns_the_names_of_running_jobs() {
     wait_for(&cluster, "job", "job:gamma", |line| {
         line["total"]["calls"]["create"].is_u64()
     });
+    cluster.stop();
+}
+
+/// execve(2) closes files while it has locks of its process, and waits for the mount meanwhile: a mount that then reads the process's variables
+/// waits for these locks.
+#[test]
+fn a_program_that_is_executed_with_open_files_of_the_mount_does_not_wait() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = cluster_with_jobs(1);
+    let at = cluster.mount_points()[0].clone();
+    let files: Vec<File> = (0..20)
+        .map(|file| File::create(at.join(format!("file{file}"))).unwrap())
+        .collect();
+    let begun = Instant::now();
+    for _ in 0..20 {
+        run(in_job("delta", "true", &[]));
+    }
+    // A mount that hangs is aborted after 25 s.
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    drop(files);
     cluster.stop();
 }
