@@ -4,10 +4,14 @@ use super::GroupBy;
 use super::users::UserNames;
 use crate::amount::{show_count, show_size};
 use gupfs_proto::jobs::{CallClass, CountedUse, JobCounts, JobUse, JobUseRow};
-use gupfs_proto::{JobId, OstId};
+use gupfs_proto::{JobId, OstId, SessionId};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+
+/// Under this session the metadata server itself sends requests to object servers, for removals and truncates among others.
+const SERVER_SESSION: SessionId = SessionId(0);
+const SERVER: &str = "(metadata server)";
 
 /// Names of hosts in one line.
 const HOSTS_SHOWN: usize = 3;
@@ -262,6 +266,7 @@ fn lines_of(
 ) -> Vec<(LineKey, LoadLine)> {
     let host = match row.client.split_once(':') {
         Some((host, _)) => host.to_owned(),
+        None if row.key.session == SERVER_SESSION => SERVER.to_owned(),
         None => format!("(session {})", row.key.session),
     };
     let uid = row.label.as_ref().map(|label| label.uid);
@@ -270,6 +275,7 @@ fn lines_of(
         GroupBy::Job => {
             let name = match &row.label {
                 Some(label) => label.name.to_string(),
+                None if row.key.session == SERVER_SESSION => SERVER.to_owned(),
                 None if row.key.job == JobId::UNKNOWN => "(no job)".to_owned(),
                 None => format!("(job {:x})", row.key.job.0),
             };
@@ -342,7 +348,7 @@ mod tests {
     use super::*;
     use expect_test::expect;
     use gupfs_proto::jobs::JobKey;
-    use gupfs_proto::{JobLabel, JobName, SessionId};
+    use gupfs_proto::{JobLabel, JobName};
 
     fn counts(reads: u64, writes: u64, bytes: u64) -> JobCounts {
         let mut counts = JobCounts {
@@ -400,6 +406,15 @@ mod tests {
                     counts(0, 5, 1 << 20),
                 ),
                 row(3, "", None, counts(1, 0, 10)),
+                row(
+                    0,
+                    "",
+                    None,
+                    JobCounts {
+                        nanos: 1,
+                        ..counts(0, 0, 0)
+                    },
+                ),
             ],
             next: None,
             others: CountedUse::default(),
@@ -417,10 +432,11 @@ mod tests {
     fn a_job_on_two_hosts_is_one_line() {
         let table = LoadTable::new(&example(), None, GroupBy::Job, &mut UserNames::default());
         expect![[r#"
-            JOB       USER        CALLS/s    READ/s  WRITTEN/s  WAITING  MOST         HOSTS
-            slurm:7   4000000001        6  3.00 MiB        0 B     3.00  read 100 %   node1 node2
-            tar       4000000002        1       0 B    205 KiB     0.50  write 100 %  node2
-            (no job)                    0       2 B        0 B     0.10  read 100 %   (session 3)
+            JOB                USER        CALLS/s    READ/s  WRITTEN/s  WAITING  MOST         HOSTS
+            slurm:7            4000000001        6  3.00 MiB        0 B     3.00  read 100 %   node1 node2
+            tar                4000000002        1       0 B    205 KiB     0.50  write 100 %  node2
+            (no job)                             0       2 B        0 B     0.10  read 100 %   (session 3)
+            (metadata server)                    0       0 B        0 B     0.00               (metadata server)
         "#]]
         .assert_eq(&table.text());
     }
@@ -435,7 +451,10 @@ mod tests {
                 .map(|line| line.split("  ").next().unwrap_or("").to_owned())
                 .collect()
         };
-        assert_eq!(names(GroupBy::Host), ["node2", "node1", "(session 3)"]);
+        assert_eq!(
+            names(GroupBy::Host),
+            ["node2", "node1", "(session 3)", "(metadata server)"]
+        );
         assert_eq!(
             names(GroupBy::User),
             ["4000000001", "4000000002", "(unknown)"]
