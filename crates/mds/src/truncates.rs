@@ -120,11 +120,17 @@ impl TruncateRunner {
         })
     }
 
-    /// Lists every promised truncate and runs it; returns how many are done, and how many an OST delays.
+    /// Lists every promised truncate and runs it; returns how many are done, and how many an OST or a session delays.
     pub async fn resume_truncates(&self) -> Result<(u64, u64), FsError> {
         self.list_truncates().await?;
         let (mut resumed, mut left) = (0, 0);
         for truncate in self.pending.all() {
+            let objects = truncate.objects.iter().map(|(_, object, _)| *object);
+            // A session cannot reconnect before the server has started.
+            if (self.mirrors.has_sessions_to_tell(truncate.id.ino, objects)).await? {
+                left += 1;
+                continue;
+            }
             match self
                 .run_truncate(RequestOrigin::server("truncate"), truncate)
                 .await

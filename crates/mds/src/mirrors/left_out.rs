@@ -106,6 +106,28 @@ impl MirrorKeeper {
         Ok(left_out)
     }
 
+    /// Whether a session that writes the file may not know that one of these objects is stale: `leave_out_unreachable` waits until it does.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub async fn has_sessions_to_tell(
+        &self,
+        ino: InodeId,
+        objects: impl Iterator<Item = ObjectId>,
+    ) -> Result<bool, FsError> {
+        let Some(layout) = self.layout(ino).await? else {
+            return Ok(false);
+        };
+        let is_stale = |object: ObjectId| {
+            layout.components.iter().any(|component| {
+                let index = component.index_of(&object);
+                index.is_some_and(|index| component.presence.get(index) == Presence::Stale)
+            })
+        };
+        let has_stale = objects.into_iter().any(is_stale);
+        Ok(has_stale && !self.lease_holders(ino).await?.is_empty())
+    }
+
     /// A session that writes the file knows the members from when it got its lease. When this returns, it uses none on this OST that is
     /// recorded as stale.
     pub async fn tell_lease_holders(&self, ino: InodeId, ost: OstId) -> Result<(), FsError> {
