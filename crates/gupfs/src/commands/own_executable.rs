@@ -8,6 +8,7 @@ use crate::exit::{CliError, CliResult, Exit};
 ///
 /// # Errors
 /// If the executable cannot be found.
+#[cfg(feature = "tools")]
 pub fn command_line(command: &str) -> CliResult<Vec<OsString>> {
     Ok(vec![path()?, command.into()])
 }
